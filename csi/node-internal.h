@@ -209,9 +209,8 @@ int set_store(struct node *n, const struct set *s, struct err *err);
 
 /* --- words of a set --------------------------------------------------------------------------- */
 
-/* `identity`: attributes_identity() of the wish. */
 void set_choose_words(struct node *n, const char *key, const struct set_wish *wish,
-                      const char *identity, struct bytes *out);
+                      struct bytes *out);
 /* The file that its words name as the catalog of a pinned version, or NULL. */
 const char *set_named_file(const struct set *s);
 /* Of a record: plugins of before gave a token and peers to sets that are written, too, which refuse

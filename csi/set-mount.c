@@ -26,7 +26,7 @@ static void fill(struct node *n, struct set *s, const struct set_wish *wish)
 {
     cleanup_bytes struct bytes identity = {0}, words = {0};
     attributes_identity(wish->attributes, wish->gid, &identity);
-    set_choose_words(n, s->key, wish, identity.data, &words);
+    set_choose_words(n, s->key, wish, &words);
     ACQUIRE(&n->lock);
     free(s->uri);
     free(s->identity);

@@ -1,4 +1,5 @@
 /* What `sampan mount` is told of a set: kept in its record, each word with its NUL. */
+#define LOG_MODULE "node"
 #include <string.h>
 
 #include "catalogs.h"
@@ -7,13 +8,28 @@
 
 /* --- looked at -------------------------------------------------------------------------------- */
 
-/* The word behind an option of `sampan mount`; NULL: it is not given. */
+/* The word behind the next option of that name, from `at` on, which is moved; NULL: there is none.
+ */
+static const char *next_of(const struct bytes *words, const char *name, size_t *at)
+{
+    while (*at < words->len) {
+        const char *word = words->data + *at;
+        *at += strlen(word) + 1;
+        if (strcmp(word, name) == 0)
+            return *at < words->len ? words->data + *at : NULL;
+    }
+    return NULL;
+}
+
 static const char *option_of(const struct set *s, const char *name)
 {
-    for (size_t at = 0; at < s->words.len; at += strlen(s->words.data + at) + 1)
-        if (strcmp(s->words.data + at, name) == 0)
-            return s->words.data + at + strlen(name) + 1;
-    return NULL;
+    size_t at = 0;
+    return next_of(&s->words, name, &at);
+}
+
+static bool is_written(const struct set *s)
+{
+    return s->words.len && memmem(s->words.data, s->words.len, "--writable", sizeof "--writable");
 }
 
 const char *set_named_file(const struct set *s)
@@ -29,33 +45,59 @@ static void add_word(struct bytes *out, const char *word)
     bytes_add(out, word, strlen(word) + 1);
 }
 
-/* Does the same set, with other keys, have its cache below that folder? */
-static bool others_have(struct node *n, const char *key, const char *identity, const char *folder)
+/* Of two tiers, TIER:DIR=SIZE. */
+static bool same_folder(const char *a, const char *b)
 {
+    const char *x = strchr(a, ':'), *y = strchr(b, ':');
+    if (!x || !y)
+        return false;
+    const char *x_end = strrchr(x, '='), *y_end = strrchr(y, '=');
+    return x_end && y_end && x_end - x == y_end - y && memcmp(x, y, (size_t)(x_end - x)) == 0;
+}
+
+static bool share_folder(const struct bytes *a, const struct bytes *b)
+{
+    size_t i = 0, k;
+    for (const char *x, *y; (x = next_of(a, "--cache", &i));)
+        for (k = 0; (y = next_of(b, "--cache", &k));)
+            if (same_folder(x, y))
+                return true;
+    return false;
+}
+
+/* Is the same set mounted for others, with other keys or another profile, and has its cache in that
+ * folder? `folder` NULL: in one that these words name. What is written lies elsewhere. */
+static bool others_have(struct node *n, const char *key, const struct attributes *a,
+                        const struct bytes *words, const char *folder)
+{
+    const char *endpoint = a->value[ATTR_ENDPOINT] ? a->value[ATTR_ENDPOINT] : "";
     ACQUIRE(&n->lock);
     for (const struct set *s = n->sets; s; s = s->next) {
-        if (!*s->uri || strcmp(s->key, key) == 0 || strcmp(s->identity, identity) != 0)
+        const char *at = option_of(s, "--endpoint"), *base = option_of(s, "--cache-dir");
+        if (strcmp(s->uri, a->value[ATTR_URI]) != 0 || strcmp(s->key, key) == 0 ||
+            strcmp(at ? at : "", endpoint) != 0 || is_written(s))
             continue;
-        const char *theirs = option_of(s, "--cache-dir");
-        if (strcmp(theirs ? theirs : node_cache_dir(n), folder) == 0)
+        if (!folder && share_folder(&s->words, words))
+            return true;
+        if (folder && !option_of(s, "--cache") &&
+            strcmp(base ? base : node_cache_dir(n), folder) == 0)
             return true;
     }
     return false;
 }
 
 /* Where a set that names no cache has it: in the driver's folder. A pinned version has one of its
- * own, since that of the set may be its newest version's; and so has the set with other keys while
- * it is mounted with some, or nobody could mount it whose Secret was renewed meanwhile. One that is
- * written has one folder in any case: what is not stored yet lies in it. */
-static char *choose_folder(struct node *n, const char *key, const struct set_wish *wish,
-                           const char *identity)
+ * own, since that of the set may be its newest version's; and so has the set with other keys or
+ * another profile while it is mounted, or nobody could mount it whose Secret was renewed meanwhile.
+ * One that is written has one folder in any case: what is not stored yet lies in it. */
+static char *choose_folder(struct node *n, const char *key, const struct attributes *a)
 {
-    const char *base = node_cache_dir(n), *version = wish->attributes->value[ATTR_VERSION];
+    const char *base = node_cache_dir(n), *version = a->value[ATTR_VERSION];
     cleanup_free char *first =
         version ? xasprintf("%s/version-%.16s", base, version) : xstrdup(base);
     char *folder = xstrdup(first);
-    bool written = attribute_true(wish->attributes, ATTR_WRITABLE);
-    for (unsigned i = 1; !written && others_have(n, key, identity, folder); i++) {
+    bool written = attribute_true(a, ATTR_WRITABLE);
+    for (unsigned i = 1; !written && others_have(n, key, a, NULL, folder); i++) {
         free(folder);
         folder = xasprintf("%s%s%u", first, version ? "-" : "/apart-", i);
     }
@@ -63,13 +105,23 @@ static char *choose_folder(struct node *n, const char *key, const struct set_wis
 }
 
 void set_choose_words(struct node *n, const char *key, const struct set_wish *wish,
-                      const char *identity, struct bytes *out)
+                      struct bytes *out)
 {
-    const struct attributes *a = wish->attributes;
+    struct attributes own = *wish->attributes;
+    const struct attributes *a = &own;
     const char *version = a->value[ATTR_VERSION];
     attributes_words(a, wish->gid, out);
+    if (!attribute_true(a, ATTR_WRITABLE) && others_have(n, key, a, out, NULL)) {
+        log_warn(n->conf.log,
+                 "set %s: the folder that `cache` names is that of a mount with other keys or "
+                 "options: this one has its cache in the driver's folder",
+                 a->value[ATTR_URI]);
+        own.value[ATTR_CACHE] = NULL;
+        bytes_clear(out);
+        attributes_words(a, wish->gid, out);
+    }
     if (!a->value[ATTR_CACHE]) {
-        cleanup_free char *folder = choose_folder(n, key, wish, identity);
+        cleanup_free char *folder = choose_folder(n, key, a);
         if (n->conf.cache_dir || strcmp(folder, CACHE_DIR_DEFAULT) != 0) {
             add_word(out, "--cache-dir");
             add_word(out, folder);
@@ -105,7 +157,7 @@ static void drop_option(struct bytes *words, const char *name)
 
 void set_adopt_words(struct set *s)
 {
-    if (!s->words.len || !memmem(s->words.data, s->words.len, "--writable", sizeof "--writable"))
+    if (!is_written(s))
         return;
     s->tokened = false;
     drop_option(&s->words, "--peers");

@@ -58,7 +58,21 @@ p.stage("other", secrets=keys, **attributes)
 expect("content", same(p.publish("other", "pod")), True)
 expect("mounts", len([m for m in mounts() if "/state/mnt/" in m]), 2)
 expect("the new keys stay", b"fresh" in open(found[0], "rb").read(), True)
-for volume in ("v", "late", "other"):
+# Nor are those whose `cache` names the folder that such a mount has, nor those with another profile: each has a cache of its own.
+named = attributes | {"cache": f"ssd:{T}/named=1GiB"}
+p.stage("named", secrets=keys, **named)
+p.stage("named", secrets=keys | {"session-token": "fresh"}, **named)
+p.stage("renewed", secrets=keys, **named)
+p.stage("shards", secrets=keys, profile="shards", **named)
+p.stage("unnamed", secrets=keys, profile="shards", **attributes)
+more = ("named", "renewed", "shards", "unnamed")
+for volume in more:
+    expect(volume, same(p.publish(volume, "pod")), True)
+told = subprocess.check_output([SAMPAN, "status", "--json"], text=True).splitlines()
+caches = {t["dir"] for mount in map(json.loads, told) for t in mount["cache"]["tiers"]}
+expect("folders of caches", len(caches), 6)
+expect("the named one", f"{T}/named" in caches, True)
+for volume in ("v", "late", "other", *more):
     p.unpublish(volume, "pod"); p.unstage(volume)
 PY
 nothing_of_csi
