@@ -93,6 +93,9 @@ unsigned part_at(uint64_t off);      /* the part that holds this byte */
 #define PARTS_MAX 10000u
 
 /* upload.c, upload-send.c: an upload in parts. c->lock held. */
+/* What an earlier life, or an earlier user of the content, began. Before anything is changed: a
+ * change that does not know of a part leaves it counting. */
+void upload_take_up(struct content *c);
 /* Bytes [off, off + len) are about to change: what was sent of them counts no more. */
 int upload_overtaken(struct content *c, uint64_t off, uint64_t len, struct err *err);
 /* Whether a part in the middle was completed and may go up. */

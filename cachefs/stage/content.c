@@ -257,6 +257,7 @@ int content_load(struct content *c, struct err *err)
         forget_old(c);
         return -1;
     }
+    upload_take_up(c);
     c->gen = gen;
     c->loaded = true;
     return 0;

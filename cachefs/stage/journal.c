@@ -189,6 +189,9 @@ int journal_meta(struct stage *s, const char *key, uint64_t value, struct err *e
 int journal_upload(struct stage *s, uint64_t ino, const char *key, const char *id, struct err *err)
 {
     sqlite3_stmt *st = s->journal.stmts[ST_UPLOAD];
+    struct node *n = node_of(s, ino);
+    if (n)
+        n->has_upload = true;
     sqlite3_bind_int64(st, 1, (int64_t)ino);
     bind_name(st, 2, key);
     bind_text(st, 3, id);
@@ -461,10 +464,12 @@ static void take_answer(struct stage *s, sqlite3_stmt *st)
 static void take_upload(struct stage *s, sqlite3_stmt *st)
 {
     uint64_t ino = (uint64_t)sqlite3_column_int64(st, 0);
-    const struct node *n = node_of(s, ino);
+    struct node *n = node_of(s, ino);
     const char *id = (const char *)sqlite3_column_text(st, 2);
-    if (n && (n->row.flags & N_DIRTY) && !(n->row.flags & N_ORPHAN) && id && *id)
+    if (n && (n->row.flags & N_DIRTY) && !(n->row.flags & N_ORPHAN) && id && *id) {
+        n->has_upload = true;
         return;
+    }
     cleanup_free char *key = take_bytes(st, 1);
     doom_add(s, key, id ? id : "", ino);
 }

@@ -141,14 +141,13 @@ static void take_sent(void *arg, unsigned part, uint64_t len, const char *etag)
     sent->etag = xstrdup(etag);
 }
 
-/* What an earlier life, or an earlier user of the content, began. c->lock held. */
-static void take_up(struct content *c)
+void upload_take_up(struct content *c)
 {
     struct stage *s = c->stage;
-    if (c->up)
+    ACQUIRE(&s->lock);
+    if (c->up || !c->node->has_upload || !(s->caps & STORE_MULTIPART))
         return;
     struct uploading *up = xcalloc(1, sizeof *up);
-    ACQUIRE(&s->lock);
     up->meta = node_meta(c->node);
     up->meta.mtime_ns = 0; /* if the journal does not say it, it is set again at the end */
     if (!journal_find_upload(s, c->node->row.ino, &up->key, &up->id, take_sent, up) || !*up->id) {
@@ -228,7 +227,6 @@ static int begin_upload(struct content *c, const char *key, struct err *err)
 int upload_have(struct content *c, const char *key, struct err *err)
 {
     struct stage *s = c->stage;
-    take_up(c);
     if (c->up && strcmp(c->up->key, key) != 0) { /* renamed since */
         ours_adopt(c);
         ACQUIRE(&s->lock);
