@@ -146,7 +146,7 @@ void cache_expect(struct cache *c, uint64_t samples, uint64_t bytes)
     atomic_store(&c->expected_samples, samples);
 }
 
-void cache_pin(struct cache *c, uint64_t unit, bool pinned)
+static void pin_unit(struct cache *c, uint64_t unit, uint32_t len, bool first, bool pinned)
 {
     struct place e;
     if (pinned && index_cover(&c->index, unit))
@@ -161,6 +161,8 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
         return;
     if (e.flags & UNIT_IN_PACK)
         place_count_pinned(c, &e, pinned ? 1 : -1);
+    else if (guests_have(c, unit))
+        count_pinned(c, len, first, pinned ? 1 : -1);
     e.flags ^= UNIT_PINNED;
     e.flags &= (uint8_t)~UNIT_LEFT;
     if (!pinned && (e.flags & UNIT_IN_PACK))
@@ -168,6 +170,12 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
     index_store(&c->index, unit, e.flags ? &e : NULL);
     if (e.flags & UNIT_LEFT)
         atomic_store(&c->tiers[e.tier]->left, true);
+}
+
+void cache_pin(struct cache *c, uint64_t id, uint64_t size, bool pinned)
+{
+    for (uint64_t i = 0, n = unit_count(size); i < n; i++)
+        pin_unit(c, id + i, unit_length(size, i), i == 0, pinned);
 }
 
 void cache_serves(struct cache *c, struct catalog *now)

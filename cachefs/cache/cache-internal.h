@@ -481,7 +481,9 @@ bool place_set(struct cache *c, uint64_t unit, struct place e);
 void place_clear(struct cache *c, uint64_t unit, const struct place *e);
 void place_drop(struct cache *c, uint64_t unit); /* it is to be neither here nor coming */
 void place_count(struct cache *c, const struct place *e, int sign);
-/* The share of it that counts as kept: the entry is pinned, and in a pack. */
+/* The share of it that counts as kept: a pinned unit, and it is here. */
+void count_pinned(struct cache *c, uint32_t bytes, bool first, int sign);
+/* The same, for an entry in a pack. */
 void place_count_pinned(struct cache *c, const struct place *e, int sign);
 bool same_place(const struct place *a, const struct place *b);
 /* Forgets the unit's place if it is still this one. */

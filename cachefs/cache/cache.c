@@ -51,12 +51,17 @@ bool same_place(const struct place *a, const struct place *b)
            (a->flags & b->flags & UNIT_IN_PACK);
 }
 
-void place_count_pinned(struct cache *c, const struct place *e, int sign)
+void count_pinned(struct cache *c, uint32_t bytes, bool first, int sign)
 {
     uint64_t one = (uint64_t)(int64_t)sign;
-    atomic_fetch_add_explicit(&c->pinned_bytes, one * e->raw, memory_order_relaxed);
-    if (e->flags & UNIT_FIRST)
+    atomic_fetch_add_explicit(&c->pinned_bytes, one * bytes, memory_order_relaxed);
+    if (first)
         atomic_fetch_add_explicit(&c->pinned_samples, one, memory_order_relaxed);
+}
+
+void place_count_pinned(struct cache *c, const struct place *e, int sign)
+{
+    count_pinned(c, e->raw, e->flags & UNIT_FIRST, sign);
 }
 
 void place_count(struct cache *c, const struct place *e, int sign)

@@ -122,8 +122,8 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
 void cache_set_size(struct cache *c, uint64_t samples, uint64_t bytes);
 /* The limit of the pool was lowered: what is held for readers beyond its share of it goes. */
 void cache_pool_shrank(struct cache *c);
-/* Pinned units are the last to go. */
-void cache_pin(struct cache *c, uint64_t unit, bool pinned);
+/* Units of a pinned sample are the last to go. */
+void cache_pin(struct cache *c, uint64_t id, uint64_t size, bool pinned);
 /* The version of the set that is served now (a reference is taken; NULL: none). What comes after
  * this for older ones alone is as what cache_name() does not name. */
 void cache_serves(struct cache *c, struct catalog *now);

@@ -65,12 +65,15 @@ static void count(struct tier *t, uint32_t bytes, bool first, bool here)
 void cache_guests_hold(struct tier *t, uint64_t unit, uint32_t bytes, bool first, bool here)
 {
     struct cache *c = t->c;
+    struct place e;
     {
         ACQUIRE(&stripe_of(c, unit)->lock);
         if (here)
             place_drop(c, unit);
         note(&c->guests, unit, here);
         count(t, bytes, first, here);
+        if (place_load(c, unit, &e) && (e.flags & UNIT_PINNED))
+            count_pinned(c, bytes, first, here ? 1 : -1);
     }
     if (here)
         passing_drop(c, unit);

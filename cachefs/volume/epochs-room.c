@@ -58,8 +58,8 @@ static bool needed_now(const struct epochs_run *r, uint64_t id)
 static uint64_t drop_units(struct cache *c, uint64_t id, uint64_t size)
 {
     uint64_t bytes = 0, n = unit_count(size);
+    cache_pin(c, id, size, false);
     for (uint64_t i = 0; i < n; i++) {
-        cache_pin(c, id + i, false);
         if (cache_where(c, id + i) < 0)
             continue;
         cache_drop(c, id + i);

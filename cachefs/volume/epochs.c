@@ -235,11 +235,10 @@ static bool fetch_unit(struct epochs_run *r, uint64_t unit, uint32_t raw)
 static bool fetch_sample(struct epochs_run *r, uint64_t id, uint64_t size)
 {
     uint64_t n = unit_count(size);
-    for (uint64_t i = 0; i < n; i++) {
-        cache_pin(r->v->cache, id + i, true);
+    cache_pin(r->v->cache, id, size, true);
+    for (uint64_t i = 0; i < n; i++)
         if (cache_where(r->v->cache, id + i) < 0 && !fetch_unit(r, id + i, unit_length(size, i)))
             return false;
-    }
     return true;
 }
 
@@ -278,8 +277,7 @@ static bool advance(struct epochs_run *r, const char **why, uint64_t *ret_wait)
         return true;
     }
     if (local && cache_has_all(r->v->cache, id, unit_count(entry.size))) {
-        for (uint64_t i = 0; i < unit_count(entry.size); i++)
-            cache_pin(r->v->cache, id + i, true);
+        cache_pin(r->v->cache, id, entry.size, true);
         if (!theirs)
             count_held(r, entry.size);
         r->pos++;

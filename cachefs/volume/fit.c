@@ -38,8 +38,7 @@ static void leave_out(struct volume *v, struct targets *t, const struct plan_fit
     ret->room = fit->room;
     for (size_t i = fit->fitting; i < t->n; i++) {
         const struct target *target = target_at(t, i);
-        for (uint64_t u = 0; u < unit_count(target->size); u++)
-            cache_pin(v->cache, target->id + u, false);
+        cache_pin(v->cache, target->id, target->size, false);
         ret->unfit++;
         ret->unfit_bytes += target->size;
     }

@@ -138,10 +138,8 @@ struct pinning {
 static bool pin_sample(void *arg, const struct entry *e)
 {
     const struct pinning *p = arg;
-    uint64_t n = e->folder ? 0 : unit_count(e->size);
-    bool kept = share_has(p->share, e->id);
-    for (uint64_t i = 0; i < n; i++)
-        cache_pin(p->cache, e->id + i, kept);
+    if (!e->folder)
+        cache_pin(p->cache, e->id, e->size, share_has(p->share, e->id));
     return true;
 }
 

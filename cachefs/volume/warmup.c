@@ -341,8 +341,7 @@ static bool is_there(struct warm *w, const struct target *t, struct err *err)
     for (uint64_t i = 0; w->verify && i < n; i++)
         if (cache_verify(w->v->cache, t->id + i, err))
             return false;
-    for (uint64_t i = 0; i < n; i++)
-        cache_pin(w->v->cache, t->id + i, true);
+    cache_pin(w->v->cache, t->id, t->size, true);
     return true;
 }
 

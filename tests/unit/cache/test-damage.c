@@ -190,7 +190,7 @@ Test(damage, a_restart_counts_each_entry_once)
     rig_close(&r);
     rig_open(&r);
     cache_drop(r.cache, 5);
-    cache_pin(r.cache, 300, true);
+    cache_pin(r.cache, 300, 1, true);
     cr_assert_eq(rig_read(&r, 600, 0, bytes, NULL, &err), 0, "%s", err.msg);
     cache_drop(r.cache, 600);
     rig_fill(&r, 5, 1);

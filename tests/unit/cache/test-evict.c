@@ -71,7 +71,7 @@ Test(evict, to_a_size_keeps_the_pinned)
     rig_begin(&r, 100000, 64u << 20, false);
     rig_open(&r);
     for (uint64_t u = 30; u < 35; u++)
-        cache_pin(r.cache, u, true);
+        cache_pin(r.cache, u, 1, true);
     rig_fill(&r, 1, 50);
     uint64_t index = index_bytes(&r.cache->index);
     static const uint64_t sizes[] = {4000000, 2000000, 1000000, 550000};
@@ -130,7 +130,7 @@ Test(evict, idle_units_go_for_pinned_newcomers)
     cache_tick(r.cache);
     for (uint64_t u = 20; u <= 40; u++)
         cr_assert_eq(rig_read(&r, u, 0, 10, NULL, NULL), 0);
-    cache_pin(r.cache, 500, true);
+    cache_pin(r.cache, 500, 1, true);
     int i = 0;
     while (i++ < 60000 && cache_where(r.cache, 500) < 0) {
         rig_ahead(&r, 500, NULL);
@@ -149,7 +149,7 @@ Test(evict, idle_units_go_for_pinned_newcomers)
 static void pin_every_third(struct rig *r, uint64_t n)
 {
     for (uint64_t u = 3; u <= n; u += 3)
-        cache_pin(r->cache, u, true);
+        cache_pin(r->cache, u, 1, true);
     rig_fill(r, 1, n);
 }
 
@@ -246,7 +246,7 @@ Test(evict, what_is_expected_finds_its_room)
     rig_open(&r);
     cache_expect(r.cache, 40, 40 * 1000400);
     for (uint64_t u = 100; u < 140; u++)
-        cache_pin(r.cache, u, true);
+        cache_pin(r.cache, u, 1, true);
     for (uint64_t u = 1; u <= 80; u++)
         cr_assert_eq(rig_read(&r, u, 0, 10, NULL, NULL), 0);
     cr_assert_eq(cache_flush(r.cache, NULL), 0);
@@ -406,12 +406,12 @@ Test(evict, what_was_unpinned_makes_room_for_any_newcomer)
     rig_begin(&r, 500000, 16u << 20, false);
     rig_open(&r);
     for (uint64_t u = 1; u <= 20; u++)
-        cache_pin(r.cache, u, true);
+        cache_pin(r.cache, u, 1, true);
     rig_fill(&r, 1, 40);
     cr_assert_not(is_kept_at_last(&r, 100, true), "nothing is left, so nothing goes");
     cr_assert_not(atomic_load(&r.cache->tiers[0]->left));
     for (uint64_t u = 1; u <= 20; u++)
-        cache_pin(r.cache, u, false);
+        cache_pin(r.cache, u, 1, false);
     cr_expect(is_kept_at_last(&r, 200, false));
     rig_end(&r);
 }

@@ -150,3 +150,36 @@ Test(guests, have_parts_for_other_machines)
     cr_expect_eq(atomic_load(&r.fake.reads), 0, "something was fetched");
     rig_end(&r);
 }
+
+static void expect_pinned(struct rig *r, uint64_t samples, uint64_t bytes)
+{
+    struct cache_stat st;
+    cache_stat(r->cache, &st);
+    cr_expect_eq(st.pinned_samples, samples, "%llu", (unsigned long long)st.pinned_samples);
+    cr_expect_eq(st.pinned_bytes, bytes, "%llu", (unsigned long long)st.pinned_bytes);
+}
+
+/* Wherever its units lie, and whichever came first: the pin, or the unit. */
+Test(guests, hold_what_is_pinned)
+{
+    struct rig r;
+    struct guest g;
+    struct tier *t = begin(&r, &g, false);
+    rig_fill(&r, 7, 1);
+    cache_pin(r.cache, 7, 115000, true);
+    expect_pinned(&r, 1, 115000);
+    cache_guests_hold(t, 7, 115000, true, true);
+    expect_pinned(&r, 1, 115000);
+    cache_guests_hold(t, 10, UNIT_BYTES, true, true);
+    cache_guests_hold(t, 11, 5, false, true);
+    expect_pinned(&r, 1, 115000);
+    cache_pin(r.cache, 10, UNIT_BYTES + 5, true);
+    cache_pin(r.cache, 10, UNIT_BYTES + 5, true);
+    expect_pinned(&r, 2, 115000 + UNIT_BYTES + 5);
+    cache_guests_hold(t, 11, 5, false, false);
+    expect_pinned(&r, 2, 115000 + UNIT_BYTES);
+    cache_pin(r.cache, 10, UNIT_BYTES + 5, false);
+    cache_guests_hold(t, 7, 115000, true, false);
+    expect_pinned(&r, 0, 0);
+    rig_end(&r);
+}

@@ -256,7 +256,7 @@ Test(passing, what_is_held_does_not_stop_what_is_kept)
     pool_set_limit(r.pool, 8u << 20);
     rig_open(&r);
     cache_expect(r.cache, 64, 64ull * UNIT); /* all of the tier: nothing else is kept */
-    cache_pin(r.cache, 100, true);
+    cache_pin(r.cache, 100, 1, true);
     for (uint64_t unit = 1; unit <= 4; unit++)
         cr_assert_eq(rig_read(&r, unit, 0, PIECE, NULL, NULL), 0);
     cr_expect_geq(pool_used(r.pool), 4 * UNIT);

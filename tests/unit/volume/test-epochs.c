@@ -325,7 +325,7 @@ Test(epochs, half_a_sample_makes_room, .timeout = 60)
     uint64_t large = id_of(v, "class0/large.jpg");
     struct part part = {v, large + 1};
     set_sampler_without(v, large);
-    cache_pin(volume_cache(v), part.unit, true); /* as of a share before */
+    cache_pin(volume_cache(v), part.unit, 1, true); /* as of a share before */
     check_range(v, large, 1, UNIT_BYTES, SIZE, SIZE);
     cr_expect_lt(cache_where(volume_cache(v), large), 0);
     cr_expect_not(has_gone(&part));

@@ -68,7 +68,7 @@ static enum warmup_wish switch_once(void *arg, uint64_t done, uint64_t total, ui
     wait_until(is_named, s->v, "the cache knows the new version");
     for (unsigned i = 0; i < FILES; i++) {
         cleanup_free char *path = xasprintf("more/%u", i);
-        cache_pin(volume_cache(s->v), id_of(s->v, path), true);
+        cache_pin(volume_cache(s->v), id_of(s->v, path), 1, true);
     }
     cache_drop(volume_cache(s->v), id_of(s->v, "set/0"));
     return WARMUP_GO_ON;
