@@ -412,8 +412,6 @@ bool settle(struct cache *c, uint64_t unit);
 /* index_each() over entries that are true. */
 void each_place(struct cache *c, index_each_fn *fn, void *arg);
 
-/* --- cache.c --------------------------------------------------------------------------------- */
-
 /* --- guests.c: units in files of others (cache.h) --------------------------------------------- */
 
 struct guests {
@@ -432,6 +430,8 @@ int guests_read(struct cache *c, const struct piece *p, struct view *ret, struct
 void guests_shrink(struct cache *c, uint64_t bytes);
 void guests_name(struct cache *c, bool (*named)(const void *ctx, uint64_t unit), const void *ctx);
 uint64_t guests_used(struct cache *c); /* bytes of their files, as the tier counts them */
+
+/* --- cache.c --------------------------------------------------------------------------------- */
 
 struct cache {
     struct source source;   /* first */
