@@ -184,6 +184,8 @@ struct shown {
 static bool show(void *arg, const struct json *message)
 {
     struct shown *s = arg;
+    if (!message)
+        return !atomic_load(s->interrupted);
     s->far = (struct how_far){.done = json_uint_at(message, "done"),
                               .total = json_uint_at(message, "total"),
                               .bytes = json_uint_at(message, "bytes")};

@@ -26,8 +26,10 @@ void pending_text(const struct json *pending, struct bytes *out)
 static bool tell(void *arg, const struct json *progress)
 {
     const char *verb = arg;
-    struct json pending = json_get(progress, "pending");
     cleanup_bytes struct bytes text = {0};
+    if (!progress)
+        return true;
+    struct json pending = json_get(progress, "pending");
     if (!pending.node)
         return true;
     pending_text(&pending, &text);

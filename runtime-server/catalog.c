@@ -19,8 +19,9 @@ static int find_catalog(struct server *s, const char *version, int *ret_fd, stru
     jw_end(&w);
     err_set(err, ERR_NOT_FOUND, "this server serves no mount");
     for (size_t i = 0; i < s->conf.n_mounts; i++) {
+        cleanup_json struct json_doc *pong = NULL;
         struct control_mount m;
-        if (control_find(s->mounts[i], &m, err))
+        if (mount_look(s->mounts[i], "ping", &pong, err) || control_find(s->mounts[i], &m, err))
             return -1;
         int rc = control_call(m.socket, &request, NULL, NULL, ret, ret_fd, err);
         control_mount_release(&m);

@@ -208,7 +208,7 @@ static void get_cache_info(struct request *r, struct answer *a)
     struct json_writer w;
     for (size_t i = 0; i < s->conf.n_mounts; i++) {
         cleanup_json struct json_doc *doc = NULL;
-        if (mount_ask(s->mounts[i], "status", "", NULL, NULL, &doc, &err))
+        if (mount_look(s->mounts[i], "status", &doc, &err))
             continue;
         struct json root = json_root(doc), status = json_get(&root, "status");
         add_mount(&z, &status);

@@ -73,7 +73,7 @@ static bool same_share(const char *mount, unsigned partition, unsigned partition
 {
     cleanup_json struct json_doc *doc = NULL;
     int64_t i = -1, n = -1;
-    if (mount_ask(mount, "status", "", NULL, NULL, &doc, NULL))
+    if (mount_look(mount, "status", &doc, NULL))
         return false;
     struct json root = json_root(doc), status = json_get(&root, "status"),
                 share = json_get(&status, "partition");

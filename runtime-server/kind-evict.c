@@ -98,17 +98,17 @@ int check_evict(void *server, const struct json *o, struct bytes *ret, struct by
 
 /* --- in the store ----------------------------------------------------------------------------- */
 
-static int rescan(const char *mount, struct err *err)
+/* The set as its source has it now. */
+static int open_catalog(struct removing *r, struct server *s, const struct json *o,
+                        struct catalog **ret, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
-    return mount_ask(mount, "rescan", "", NULL, NULL, &doc, err);
-}
-
-/* The set as its source has it now. */
-static int open_catalog(const char *mount, struct catalog **ret, struct err *err)
-{
     struct control_mount m = {0};
-    if (rescan(mount, err) || control_find(mount, &m, err))
+    const char *mount;
+    int rc = owner_ask(r->run, s, o, "rescan", "", &doc, err);
+    if (rc > 0)
+        atomic_store(&r->stop, true);
+    if (rc || json_str(o, "mount", &mount, err) || control_find(mount, &m, err))
         return -1;
     const char *slash = strrchr(m.socket, '/');
     cleanup_free char *dir = xasprintf("%.*s/catalog", (int)(slash - m.socket), m.socket);
@@ -139,15 +139,14 @@ static int retire(struct removing *r, const struct evict *e, struct catalog *c,
 static int evict_store(struct removing *r, struct server *s, const struct json *o,
                        const struct evict *e, const struct store_conf *store, struct err *err)
 {
-    const char *named, *mount;
+    cleanup_json struct json_doc *doc = NULL;
     struct catalog *c;
-    if (json_str(o, "mount", &named, err) || mount_choose(s, named, &mount, err) ||
-        open_catalog(mount, &c, err))
+    if (open_catalog(r, s, o, &c, err))
         return -1;
     int rc = retire(r, e, c, store, err);
     catalog_unref(c);
-    if (r->before.removed)
-        rescan(mount, NULL); /* the mount shows what is gone until its next look, if it cannot */
+    if (r->before.removed) /* the mount shows what is gone until its next look, if it cannot */
+        owner_ask(r->run, s, o, "rescan", "", &doc, NULL);
     return rc;
 }
 

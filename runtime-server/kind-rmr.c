@@ -223,13 +223,11 @@ static int remove_one(struct removing *r, const char *uri, const struct store_co
 }
 
 /* A mount that showed what is gone looks again; its own matter if it cannot. */
-static void look_again(struct server *s, const struct json *o)
+static void look_again(struct job_run *run, struct server *s, const struct json *o)
 {
-    const char *named, *mount;
     cleanup_json struct json_doc *doc = NULL;
-    if (count_of(o, "paths") && json_str(o, "mount", &named, NULL) == 0 &&
-        mount_choose(s, named, &mount, NULL) == 0)
-        mount_ask(mount, "rescan", "", NULL, NULL, &doc, NULL);
+    if (count_of(o, "paths"))
+        owner_ask(run, s, o, "rescan", "", &doc, NULL);
 }
 
 static int remove_all(struct removing *r, struct server *s, const struct json *o,
@@ -242,7 +240,7 @@ static int remove_all(struct removing *r, struct server *s, const struct json *o
     for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++)
         rc = remove_one(r, uris.items[i], conf, skip, err);
     if (r->before.removed)
-        look_again(s, o);
+        look_again(r->run, s, o);
     uris_release(&uris);
     return rc;
 }

@@ -97,7 +97,7 @@ static bool warms_already(struct server *s, const struct json *o)
     cleanup_json struct json_doc *doc = NULL;
     const char *named, *mount, *state;
     if (json_str(o, "mount", &named, NULL) || mount_choose(s, named, &mount, NULL) ||
-        mount_ask(mount, "status", "", NULL, NULL, &doc, NULL))
+        mount_look(mount, "status", &doc, NULL))
         return false;
     struct json root = json_root(doc), status = json_get(&root, "status");
     struct json warmup = json_get(&status, "warmup");
@@ -120,11 +120,11 @@ static int ask_in_turn(struct job_run *r, struct server *s, const struct json *o
     return rc;
 }
 
-static int set_mount(const struct json *o, struct err *err)
+/* 1: it is to stop, and nothing is to be said. */
+static int set_mount(struct job_run *r, struct server *s, const struct json *o, struct err *err)
 {
     cleanup_bytes struct bytes fields = {0};
     cleanup_json struct json_doc *doc = NULL;
-    const char *mount;
     for (size_t i = 0; i < N_SETTINGS; i++) {
         if (!json_has(o, settings[i]))
             continue;
@@ -132,10 +132,7 @@ static int set_mount(const struct json *o, struct err *err)
         bytes_addf(&fields, "%s\"%s\":", fields.len ? "," : "", settings[i]);
         json_text(&value, &fields);
     }
-    if (!fields.len)
-        return 0;
-    return json_str(o, "mount", &mount, err) ||
-           mount_ask(mount, "set", fields.data, NULL, NULL, &doc, err);
+    return fields.len ? owner_ask(r, s, o, "set", fields.data, &doc, err) : 0;
 }
 
 /* --- the sum of the batches ------------------------------------------------------------------- */
@@ -282,12 +279,12 @@ int run_warmup(struct job_run *r, void *server, const struct json *o, struct byt
     const char *digest = "";
     if (cluster_is_job(o))
         return fanout_run(r, server, o, result, err);
-    if (set_mount(o, err))
-        return -1;
     cleanup_bytes struct bytes paths = {0};
     options_paths_field(o, &paths);
     json_str_or(o, "list", "", &digest, NULL);
-    int rc = *digest ? warm_list(r, server, o, digest, &all, err)
+    int rc = set_mount(r, server, o, err);
+    if (!rc)
+        rc = *digest ? warm_list(r, server, o, digest, &all, err)
                      : warm_batch(r, server, o, paths.data ? paths.data : "", &all, err);
     if (!rc) {
         write_result(&all, result);

@@ -112,9 +112,8 @@ struct asking {
     bool wished; /* the runner is to stop */
 };
 
-static bool on_progress(void *arg, const struct json *progress)
+static void tell_progress(struct job_run *run, const struct json *progress)
 {
-    struct asking *a = arg;
     int64_t done = 0, total = 0, bytes = 0;
     double eta = -1;
     json_int(progress, "done", 0, INT64_MAX, &done, NULL);
@@ -125,7 +124,16 @@ static bool on_progress(void *arg, const struct json *progress)
                              .total_items = (uint64_t)total,
                              .bytes = (uint64_t)bytes,
                              .eta_s = eta >= 0 ? (int64_t)(eta + 0.5) : -1};
-    job_tell(a->run, &p);
+    job_tell(run, &p);
+}
+
+/* An owner that says nothing is not waited for either, once the job is to stop: what it does then
+ * goes on to its end without us. */
+static bool on_progress(void *arg, const struct json *progress)
+{
+    struct asking *a = arg;
+    if (progress)
+        tell_progress(a->run, progress);
     a->wished = job_wanted(a->run) != JOB_GO_ON;
     return !a->wished;
 }

@@ -6,19 +6,33 @@
 #include "mem.h"
 #include "server-internal.h"
 
-#define TRIES                                                                          \
-    20 /* an owner that dies is followed by the next one within a fraction of a second \
-        */
+/* An owner that dies is followed by the next one within a fraction of a second. */
+#define TRIES      20
+#define PATIENCE_S 20 /* a keeper replaces one that hangs after 10 s */
 
 int mount_ask(const char *mountpoint, const char *op, const char *fields,
               mount_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err)
 {
     struct control_mount m;
     cleanup_bytes struct bytes request = {0};
-    if (control_find(mountpoint, &m, err))
+    cleanup_json struct json_doc *pong = NULL;
+    if ((!progress && mount_look(mountpoint, "ping", &pong, err)) ||
+        control_find(mountpoint, &m, err))
         return -1;
     bytes_addf(&request, "{\"op\":\"%s\"%s%s}", op, *fields ? "," : "", fields);
     int rc = control_call_again(m.socket, &request, TRIES, progress, arg, ret, NULL, err);
+    control_mount_release(&m);
+    return rc ? err_wrap(err, "mount %s", mountpoint) : 0;
+}
+
+int mount_look(const char *mountpoint, const char *op, struct json_doc **ret, struct err *err)
+{
+    struct control_mount m;
+    cleanup_bytes struct bytes request = {0};
+    if (control_find(mountpoint, &m, err))
+        return -1;
+    bytes_addf(&request, "{\"op\":\"%s\"}", op);
+    int rc = control_ask(m.socket, &request, TRIES, PATIENCE_S, ret, err);
     control_mount_release(&m);
     return rc ? err_wrap(err, "mount %s", mountpoint) : 0;
 }

@@ -291,8 +291,8 @@ static struct seen *look(const struct server *s)
         bytes_add_str(&seen[i].label, "mount=\"");
         add_label(&seen[i].label, s->mounts[i]);
         bytes_add_char(&seen[i].label, '"');
-        if (mount_ask(s->mounts[i], "status", "", NULL, NULL, &seen[i].status, NULL) == 0)
-            mount_ask(s->mounts[i], "stats", "", NULL, NULL, &seen[i].stats, NULL);
+        if (mount_look(s->mounts[i], "status", &seen[i].status, NULL) == 0)
+            mount_look(s->mounts[i], "stats", &seen[i].stats, NULL);
     }
     return seen;
 }

@@ -129,7 +129,7 @@ static void write_mount(struct json_writer *w, const char *mountpoint)
 {
     cleanup_json struct json_doc *doc = NULL;
     struct err err = {0};
-    if (mount_ask(mountpoint, "status", "", NULL, NULL, &doc, &err)) {
+    if (mount_look(mountpoint, "status", &doc, &err)) {
         jw_object(w, NULL);
         jw_str(w, "mountpoint", mountpoint);
         jw_str(w, "state", "lost");
@@ -179,7 +179,7 @@ static void get_version(struct request *r, struct answer *a)
         answer_error(a, &err);
         return;
     }
-    int rc = mount_ask(mount, "status", "", NULL, NULL, &doc, &err);
+    int rc = mount_look(mount, "status", &doc, &err);
     struct json root = {0}, status = {0};
     if (!rc) {
         root = json_root(doc);
@@ -212,7 +212,7 @@ static void get_ready(struct request *r, struct answer *a)
     size_t lost = 0;
     for (size_t i = 0; i < s->conf.n_mounts; i++) {
         cleanup_json struct json_doc *doc = NULL;
-        lost += mount_ask(s->mounts[i], "ping", "", NULL, NULL, &doc, NULL) != 0;
+        lost += mount_look(s->mounts[i], "ping", &doc, NULL) != 0;
     }
     a->status = lost ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK;
     a->type = "text/plain";

@@ -133,10 +133,13 @@ void limits_refused(struct limits *l, const struct sockaddr *peer, uint64_t now)
 /* --- mounts.c --------------------------------------------------------------------------------- */
 
 /* One request to the owner of a mount; `fields` is a JSON object's inside ("" or "\"paths\":[…]").
- */
+ * Without `progress`, which may call it off (control.h), an owner that hangs is not asked. */
 typedef bool mount_progress_fn(void *arg, const struct json *progress);
 int mount_ask(const char *mountpoint, const char *op, const char *fields,
               mount_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err);
+/* The same for what is answered at once ("ping", "status", "stats"): an owner that hangs is lost
+ * after a while, and holds up nobody who asks. */
+int mount_look(const char *mountpoint, const char *op, struct json_doc **ret, struct err *err);
 /* Which mount a job means: its "mount" option, or the only one. */
 int mount_choose(const struct server *s, const char *named, const char **ret, struct err *err);
 

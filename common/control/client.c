@@ -1,6 +1,7 @@
 /* Finding an owner's socket, and one call over it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,7 +12,8 @@
 #include "control.h"
 #include "mem.h"
 
-#define CALL_OFF_S 10 /* so long what was called off is listened to */
+#define CALL_OFF_S      10 /* so long what was called off is listened to */
+#define WANTED_EVERY_MS 300
 
 /*
  * A socket address holds 107 bytes, a cache folder's path often more. So the folder is opened and
@@ -174,10 +176,22 @@ static int call_off(int sock, const struct call *call, struct err *err)
     return err_set(err, ERR_CANCELLED, "interrupted");
 }
 
+/* Waits for the next message; false: meanwhile nobody wants it any more. */
+static bool wait_wanted(int sock, const struct call *call)
+{
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    while (call->progress && poll(&p, 1, WANTED_EVERY_MS) <= 0)
+        if (!call->progress(call->arg, NULL))
+            return false;
+    return true;
+}
+
 static int read_answer(int sock, struct call *call, struct err *err)
 {
     cleanup_bytes struct bytes msg = {0};
     for (;;) {
+        if (!wait_wanted(sock, call))
+            return call_off(sock, call, err);
         cleanup_close int fd = -1;
         struct err why = {0};
         if (control_recv(sock, &msg, &fd, &why)) {

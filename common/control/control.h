@@ -50,8 +50,9 @@ int control_listen_direct(const char *dir, int *ret_sock, struct err *err);
  * connection and receives for himself. */
 int control_answer(const struct bytes *msg, struct json_doc **ret, struct err *err);
 /* One request, final answer parsed; progress messages go to `progress` (may be NULL; false: it is
- * to end, which is waited for some seconds). An answer with "ok":false becomes an err of its class.
- */
+ * to end, which is waited for some seconds). It also hears, with NULL, that there was none for a
+ * while: who does not answer is not waited for any longer than is wished. An answer with "ok":false
+ * becomes an err of its class. */
 typedef bool control_progress_fn(void *arg, const struct json *progress);
 int control_call(const char *socket_path, const struct bytes *request,
                  control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
