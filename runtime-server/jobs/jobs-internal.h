@@ -122,6 +122,10 @@ int64_t jobs_now(const struct jobs *j);
 const struct job_kind *kind_of(const struct jobs *j, const char *type);
 struct job_run *run_of(const struct jobs *j, const char *id); /* lock held */
 void jobs_changed(struct jobs *j, const char *id);            /* no lock held */
+/* Pauses or cancels a job that does not run, with `text` (NULL: none) as its error; one that runs,
+ * or has others at work, is told. Lock held. */
+int job_wish_it(struct jobs *j, const char *id, enum job_wish wish, const char *text,
+                struct err *err);
 void secret_keep(struct jobs *j, const char *id, const char *text);
 void secret_drop(struct jobs *j, const char *id);
 const char *secret_find(const struct jobs *j, const char *id);

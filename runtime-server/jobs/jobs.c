@@ -400,10 +400,9 @@ static int wish_begun(struct jobs *j, const struct job_row *row, enum job_wish w
     return 0;
 }
 
-/* Changes a job that does not run; one that runs is told. */
-static int wish(struct jobs *j, const char *id, enum job_wish wish, struct err *err)
+int job_wish_it(struct jobs *j, const char *id, enum job_wish wish, const char *text,
+                struct err *err)
 {
-    ACQUIRE(&j->lock);
     cleanup_row struct job_row row = {0};
     struct err why = {0};
     enum job_state to = wish == JOB_CANCEL ? JOB_CANCELLED : JOB_PAUSED;
@@ -429,7 +428,13 @@ static int wish(struct jobs *j, const char *id, enum job_wish wish, struct err *
         return wish_begun(j, &row, wish, err);
     if (to == JOB_CANCELLED)
         secret_drop(j, id);
-    return jobstore_set_state(j->store, id, to, jobs_now(j), NULL, NULL, err);
+    return jobstore_set_state(j->store, id, to, jobs_now(j), text, NULL, err);
+}
+
+static int wish(struct jobs *j, const char *id, enum job_wish wish, struct err *err)
+{
+    ACQUIRE(&j->lock);
+    return job_wish_it(j, id, wish, NULL, err);
 }
 
 int jobs_cancel(struct jobs *j, const char *id, struct err *err)

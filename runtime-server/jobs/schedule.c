@@ -101,17 +101,12 @@ static void note_child(void *arg, const struct job_row *r)
 /* Ends those that a new child replaces. */
 static void replace(struct jobs *j, const struct bytes *active, struct bytes *changed)
 {
+    struct err err = {0};
     for (const char *id = active->data; id && id < active->data + active->len;
          id += strlen(id) + 1) {
-        struct job_run *run = run_of(j, id);
-        if (run) {
-            atomic_store(&run->wish, JOB_CANCEL);
-            jobstore_set_wish(j->store, id, JOB_CANCEL, NULL);
-        } else if (jobstore_set_state(j->store, id, JOB_CANCELLED, jobs_now(j), "replaced", NULL,
-                                      NULL) == 0) {
-            secret_drop(j, id);
-            bytes_add(changed, id, strlen(id) + 1);
-        }
+        if (job_wish_it(j, id, JOB_CANCEL, "replaced", &err))
+            log_error(j->conf.log, "job %s is not replaced: %s", id, err.msg);
+        bytes_add(changed, id, strlen(id) + 1);
     }
 }
 
