@@ -3,7 +3,6 @@
 #define SAMPAN_CLI_BENCH_AU_INTERNAL_H
 
 #include "bench-internal.h"
-#include "order.h"
 
 #define AU_READERS 4 /* an accelerator, unless told otherwise */
 

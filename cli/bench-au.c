@@ -404,8 +404,8 @@ static int take_conf(struct au_conf *c, const struct bench_options *o, struct er
     if (c->blind && c->known && strcmp(o->mode, "both") != 0)
         return err_set(err, ERR_USAGE, "--mode: want blind, clairvoyant or both");
     snprintf(dflt, sizeof dflt, "torch-distributed,seed=%lld", (long long)o->seed);
-    if (order_spec_parse(&c->sampler, o->sampler ? o->sampler : dflt, err))
-        return err_wrap(err, "--sampler");
+    if (bench_sampler(&c->sampler, o->sampler ? o->sampler : dflt, err))
+        return -1;
     if (c->sampler.has_rank || (c->sampler.has_ranks && c->sampler.ranks != c->accelerators))
         return err_set(err, ERR_USAGE,
                        "--sampler: each accelerator is a rank: no rank=, and ranks=%u (or none)",

@@ -259,6 +259,8 @@ static int choose_files(struct file_list *files, const char *dir, const struct b
                         struct err *err)
 {
     bool walk = strcmp(o->order, "walk") == 0, shuffle = strcmp(o->order, "shuffle") == 0;
+    if (o->sampler && !walk)
+        return err_set(err, ERR_USAGE, "--sampler: is an order of its own: not with --order");
     if (!walk && !shuffle)
         return file_list_read(files, o->order, err);
     if (file_list_walk(files, dir, err))

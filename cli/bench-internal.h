@@ -6,6 +6,7 @@
 #define SAMPAN_CLI_BENCH_INTERNAL_H
 
 #include "cli-internal.h"
+#include "order.h"
 #include "walk.h"
 
 struct bench_options {
@@ -16,6 +17,8 @@ struct bench_options {
     struct store_options store;
 };
 
+/* --sampler of what reads a folder. Pure. */
+int bench_sampler(struct order_spec *ret, const char *text, struct err *err);
 void file_list_shuffle(struct file_list *l, uint64_t seed); /* Pure. */
 /* What the sampler's ranks read, merged batch by batch; paths may repeat. Pure. */
 int file_list_sample(struct file_list *l, const char *spec, struct err *err);

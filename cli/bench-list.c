@@ -5,7 +5,6 @@
 #include "bench-internal.h"
 #include "hash.h"
 #include "mem.h"
-#include "order.h"
 
 #define RANKS_MAX 64
 
@@ -45,11 +44,20 @@ static uint32_t ranks_here(const struct order_spec *s, uint32_t *first)
     return ranks - *first < n ? ranks - *first : n;
 }
 
+int bench_sampler(struct order_spec *ret, const char *text, struct err *err)
+{
+    if (order_spec_parse(ret, text, err))
+        return err_wrap(err, "--sampler");
+    /* Numbers here are those of the walk, not of lines. */
+    return ret->list[0] ? err_set(err, ERR_USAGE, "--sampler: no list= (bench reads all of DIR)")
+                        : 0;
+}
+
 int file_list_sample(struct file_list *l, const char *text, struct err *err)
 {
     struct order_spec spec;
-    if (order_spec_parse(&spec, text, err))
-        return err_wrap(err, "--sampler");
+    if (bench_sampler(&spec, text, err))
+        return -1;
     uint32_t first, n = ranks_here(&spec, &first);
     if (n > RANKS_MAX)
         return err_set(err, ERR_USAGE, "--sampler: %u ranks at once: at most %d (give rank=)", n,

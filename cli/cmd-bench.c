@@ -12,8 +12,8 @@ static const struct conf_row rows[] = {
     {"seed", CONF_INT, AT(bench_options, seed), .arg = "N", .dflt = "0",
      .help = "epoch: of --order shuffle; au: of the sampler"},
     {"sampler", CONF_STRING, AT(bench_options, sampler), .arg = "SPEC",
-     .help = "epoch: read what this sampler's ranks read, batch by batch; au: each accelerator is "
-             "one of its ranks (torch-distributed)"},
+     .help = "epoch: read what this sampler's ranks read, batch by batch, of all of DIR; au: each "
+             "accelerator is one of its ranks (torch-distributed)"},
     {"rate", CONF_INT, AT(bench_options, rate), .arg = "N", .dflt = "0", .min = 0, .max = 10000000,
      .help = "epoch: begin so many samples a second at most; 0: as fast as they come"},
     {"epochs", CONF_INT, AT(bench_options, epochs), .arg = "N", .dflt = "1", .min = 1,

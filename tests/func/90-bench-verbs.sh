@@ -11,6 +11,13 @@ done
 expect "samples" "$(field samples <"$T/epoch.json")" 100
 sampan bench epoch "$SRC" --threads 2 --json | field samples_per_s >/dev/null || fail "a plain folder can be measured too"
 refused 1 "read the order $T: Is a directory" sampan bench epoch "$MNT" --order "$T"
+# An order that would be another than the one asked for is refused.
+find "$SRC" -name '*.bin' -printf '%P\n' | head -5 >"$T/list"
+refused 2 "--sampler: no list=" sampan bench epoch "$MNT" --sampler "sequence,list=$T/list"
+refused 2 "--sampler: no list=" sampan bench au "$MNT" --model cosmoflow --sampler "torch-distributed,list=$T/list"
+for order in shuffle "$T/list"; do
+    refused 2 "--sampler: .*not with --order" sampan bench epoch "$MNT" --sampler torch-random --order "$order"
+done
 sampan bench meta "$MNT" --json | field seconds >/dev/null || fail "bench meta"
 expect "objects of its source" "$(sampan bench fetch "$MNT" --json | field objects)" 100
 unmount
