@@ -95,6 +95,11 @@ static int resolve_mounts(const struct conf_list *list, const char *control, cha
         return err_set(err, ERR_USAGE, "--control: goes with one --mount");
     for (size_t i = 0; i < list->n; i++) {
         cleanup_mount struct control_mount m = {0};
+        if (!is_utf8(list->items[i], strlen(list->items[i])))
+            return err_set(err, ERR_USAGE,
+                           "--mount: %s: no UTF-8: neither jobs nor metrics can name it (mount the "
+                           "set in a folder of another name)",
+                           list->items[i]);
         if (mount_path(list->items[i], &mounts[i], err) ||
             (control && register_mount(mounts[i], control, ret_registered, err)) ||
             mount_of(mounts[i], &m, NULL, err))

@@ -95,9 +95,9 @@ struct seen {
 static void add_label(struct bytes *out, const char *value)
 {
     for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
+        if (strchr("\"\\\n", *value))
             bytes_add_char(out, '\\');
-        bytes_add_char(out, *value == '\n' ? ' ' : *value);
+        bytes_add_char(out, *value == '\n' ? 'n' : *value);
     }
 }
 

@@ -20,6 +20,7 @@ refused 2 "at least 16" serve --listen 127.0.0.1:0 --token-file "$T/short"
 refused 2 "go together" serve --listen 127.0.0.1:0 --no-auth --tls-cert "$T/x"
 refused 3 "no mount of ours" serve --listen 127.0.0.1:0 --no-auth --mount "$T"
 refused 2 "given twice" serve --listen 127.0.0.1:0 --no-auth --mount "$MNT" --mount "$MNT/"
+refused 2 "no UTF-8" serve --listen 127.0.0.1:0 --no-auth --mount "$MNT" --mount "$T/"$'caf\xe9'
 [ ! -e "$T/serve" ] || fail "something was made although all was refused"
 
 start_serve --log "$T/log/serve.txt"

@@ -5,7 +5,7 @@
 . "$SAMPAN_TESTS/lib/serve.sh"
 need_mount
 make_set --classes 2 --files 10
-mount_set "file://$SRC" --cache "ssd:$T/odd \"cache\"=1GiB"
+mount_set "file://$SRC" --cache "ssd:$T/odd \"cache\""$'\n=1GiB'
 start_serve
 cat "$MNT"/class-000/* >/dev/null
 drop_pages "$MNT/class-000"
@@ -57,7 +57,7 @@ assert abs(of("sampan_hit_ratio") - (reads["mem"] + reads["disk"]) / sum(reads.v
 assert of("sampan_read_duration_seconds_count") == of("sampan_reads_total") and of("sampan_read_duration_seconds_sum") > 0
 assert of("sampan_fetch_duration_seconds_count") > 0 and of("sampan_fetch_queued") == 0
 assert seen['sampan_jobs', 'state="succeeded"'] == 1 and seen['sampan_member_up', 'member="0"'] == 1
-assert any(n == "sampan_tier_used_bytes" and '\\"cache\\"' in l and v > 0 for (n, l), v in seen.items())
+assert any(n == "sampan_tier_used_bytes" and '\\"cache\\"\\n' in l and v > 0 for (n, l), v in seen.items())
 
 page = json.load(open(sys.argv[2]))
 asked = [t["expr"] for p in page["panels"] for t in p.get("targets", [])] + [v["query"]["query"] for v in page["templating"]["list"] if v["type"] == "query"]
