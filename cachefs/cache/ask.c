@@ -162,7 +162,7 @@ static void pin_unit(struct cache *c, uint64_t unit, uint32_t len, bool first, b
     if (e.flags & UNIT_IN_PACK)
         place_count_pinned(c, &e, pinned ? 1 : -1);
     else if (guests_have(c, unit))
-        count_pinned(c, len, first, pinned ? 1 : -1);
+        guests_count_pinned(c, len, first, pinned ? 1 : -1);
     e.flags ^= UNIT_PINNED;
     e.flags &= (uint8_t)~UNIT_LEFT;
     if (!pinned && (e.flags & UNIT_IN_PACK))

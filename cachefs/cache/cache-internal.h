@@ -419,16 +419,19 @@ struct guests {
     _Atomic uint64_t *bits; /* one a unit, changed under its stripe; NULL: there are none */
     const struct guests_ops *ops;
     void *arg;
+    _Atomic uint64_t pinned_bytes; /* of theirs */
 };
 
 bool guests_begin(struct tier *t, const struct guests_ops *ops, void *arg);
 void guests_end(struct cache *c);
 bool guests_have(const struct cache *c, uint64_t unit); /* stripe held */
+/* A pinned unit of theirs came, or went. Stripe held. */
+void guests_count_pinned(struct cache *c, uint32_t bytes, bool first, int sign);
 /* No lock held. READ_BAD: held no more; READ_UNMAPPED: they can't be had now. */
 int guests_read(struct cache *c, const struct piece *p, struct view *ret, struct err *err);
 /* As guests_ops has them; nothing where there are no guests. */
-void guests_shrink(struct cache *c, uint64_t bytes);
-void guests_name(struct cache *c, bool (*named)(const void *ctx, uint64_t unit), const void *ctx);
+void guests_shrink(struct cache *c, uint64_t bytes, bool pinned_too);
+void guests_name(struct cache *c, guests_pick_fn *named, const void *ctx);
 uint64_t guests_used(struct cache *c); /* bytes of their files, as the tier counts them */
 
 /* --- cache.c --------------------------------------------------------------------------------- */

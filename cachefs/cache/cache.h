@@ -172,17 +172,20 @@ void cache_recount(struct cache *c);
  * NULL: `dir` lies in no tier's folder, or there is no memory to know them by. */
 #define CACHE_GUESTS "shards"
 struct tier;
+typedef bool guests_pick_fn(const void *ctx, uint64_t unit); /* of a sample, by its first unit */
 /* How their bytes are had. From any thread, with no lock held, until the last read has ended. */
 struct guests_ops {
     /* Bytes of a unit, cut at its end and verified: how many; -1: they can't be had. */
     int64_t (*read)(void *arg, uint64_t unit, uint32_t off, void *buf, uint32_t len);
     /* All of it, as the disk has it now: as cache_verify(). What is bad is to be held no more. */
     int (*verify)(void *arg, uint64_t unit, struct err *err);
-    /* Files go, the longest unused first, until all together take no more than `bytes` … */
-    void (*shrink)(void *arg, uint64_t bytes);
-    /* … and those of samples that begin with a unit which is not named. One that is read goes with
-     * its last reader, here; there it stays. */
-    void (*name)(void *arg, bool (*named)(const void *ctx, uint64_t unit), const void *ctx);
+    /* Files that nobody reads go, the longest unused first, until all together take no more than
+     * `bytes`; but not those that are to stay (NULL: none) … */
+    void (*shrink)(void *arg, uint64_t bytes, guests_pick_fn *stays, const void *ctx);
+    /* … of which the others take so many bytes … */
+    uint64_t (*spare)(void *arg, guests_pick_fn *stays, const void *ctx);
+    /* … and those of samples that are not named. One that is read goes with its last reader. */
+    void (*name)(void *arg, guests_pick_fn *named, const void *ctx);
 };
 struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_ops *ops,
                           void *arg);
@@ -195,6 +198,12 @@ bool cache_guests_may_write(struct tier *t, uint64_t bytes);
 void cache_guests_hold(struct tier *t, uint64_t unit, uint32_t bytes, bool first, bool here);
 /* Is it one of those? */
 bool cache_guests_have(struct cache *c, uint64_t unit);
+/* Is the sample pinned that begins with this unit? Then no newcomer takes its place. */
+bool cache_guests_pinned(struct tier *t, uint64_t unit);
+/* Room for packs that guests can be made to give: what is neither pinned, nor picked by `stays`,
+ * nor being read. And: they give of it until there is `bytes` of room, or no more to give. */
+uint64_t cache_guests_spare(struct cache *c, guests_pick_fn *stays, const void *ctx);
+void cache_guests_make_way(struct cache *c, uint64_t bytes, guests_pick_fn *stays, const void *ctx);
 
 /* Refuses a folder that holds anything but a cache: nothing of a user's is ever mixed with ours or
  * counted against a limit. `own_folder`: the owner's index, lock and catalogs may lie there too. */

@@ -252,9 +252,18 @@ static int evict_to(struct cache *c, uint64_t bytes, enum mercy mercy, struct er
     return 0;
 }
 
+static uint64_t pinned_in_packs(struct cache *c)
+{
+    settle_all(c);
+    uint64_t all = atomic_load(&c->pinned_bytes), guests = atomic_load(&c->guests.pinned_bytes);
+    return all > guests ? all - guests : 0;
+}
+
 int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err)
 {
-    guests_shrink(c, bytes);
+    uint64_t pinned = pinned_in_packs(c);
+    guests_shrink(c, bytes > pinned ? bytes - pinned : 0, /* pinned_too= */ false);
+    guests_shrink(c, bytes, /* pinned_too= */ true);
     uint64_t guests = guests_used(c);
     return evict_to(c, bytes > guests ? bytes - guests : 0, SPARE_NOTHING, err);
 }
@@ -321,7 +330,7 @@ int cache_clear(struct cache *c, struct err *err)
     drop_fills(c);
     passing_clear(c);
     each_place(c, forget_any, c);
-    guests_shrink(c, 0);
+    guests_shrink(c, 0, /* pinned_too= */ true);
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         ask_goal(c->tiers[i], 0, SPARE_NOTHING);
     for (size_t i = 0; i < c->conf.n_tiers; i++)

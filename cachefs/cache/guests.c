@@ -62,6 +62,12 @@ static void count(struct tier *t, uint32_t bytes, bool first, bool here)
     t->guest_samples += here ? first : -(uint64_t)first;
 }
 
+void guests_count_pinned(struct cache *c, uint32_t bytes, bool first, int sign)
+{
+    count_pinned(c, bytes, first, sign);
+    atomic_fetch_add(&c->guests.pinned_bytes, (uint64_t)(int64_t)sign * bytes);
+}
+
 void cache_guests_hold(struct tier *t, uint64_t unit, uint32_t bytes, bool first, bool here)
 {
     struct cache *c = t->c;
@@ -73,7 +79,7 @@ void cache_guests_hold(struct tier *t, uint64_t unit, uint32_t bytes, bool first
         note(&c->guests, unit, here);
         count(t, bytes, first, here);
         if (place_load(c, unit, &e) && (e.flags & UNIT_PINNED))
-            count_pinned(c, bytes, first, here ? 1 : -1);
+            guests_count_pinned(c, bytes, first, here ? 1 : -1);
     }
     if (here)
         passing_drop(c, unit);
@@ -103,13 +109,47 @@ int guests_read(struct cache *c, const struct piece *p, struct view *ret, struct
     return 0;
 }
 
-void guests_shrink(struct cache *c, uint64_t bytes)
+/* --- what goes ------------------------------------------------------------------------------- */
+
+struct staying {
+    struct cache *c;
+    guests_pick_fn *stays; /* NULL: the pinned alone */
+    const void *ctx;
+};
+
+static bool is_staying(const void *staying, uint64_t unit)
 {
-    if (c->guests.tier)
-        c->guests.ops->shrink(c->guests.arg, bytes);
+    const struct staying *s = staying;
+    return cache_pinned(s->c, unit) || (s->stays && s->stays(s->ctx, unit));
 }
 
-void guests_name(struct cache *c, bool (*named)(const void *ctx, uint64_t unit), const void *ctx)
+bool cache_guests_pinned(struct tier *t, uint64_t unit)
+{
+    return cache_pinned(t->c, unit);
+}
+
+uint64_t cache_guests_spare(struct cache *c, guests_pick_fn *stays, const void *ctx)
+{
+    const struct staying s = {c, stays, ctx};
+    return c->guests.tier ? c->guests.ops->spare(c->guests.arg, is_staying, &s) : 0;
+}
+
+void cache_guests_make_way(struct cache *c, uint64_t bytes, guests_pick_fn *stays, const void *ctx)
+{
+    const struct staying s = {c, stays, ctx};
+    uint64_t room = cache_room(c), used = guests_used(c), need = bytes > room ? bytes - room : 0;
+    if (used && need)
+        c->guests.ops->shrink(c->guests.arg, used > need ? used - need : 0, is_staying, &s);
+}
+
+void guests_shrink(struct cache *c, uint64_t bytes, bool pinned_too)
+{
+    const struct staying s = {.c = c};
+    if (c->guests.tier)
+        c->guests.ops->shrink(c->guests.arg, bytes, pinned_too ? NULL : is_staying, &s);
+}
+
+void guests_name(struct cache *c, guests_pick_fn *named, const void *ctx)
 {
     if (c->guests.tier)
         c->guests.ops->name(c->guests.arg, named, ctx);

@@ -336,7 +336,12 @@ static bool start_opens(struct frontend *f)
 }
 
 static const struct guests_ops guests_ops = {
-    .read = shards_read, .verify = shards_verify, .shrink = shards_shrink, .name = shards_name};
+    .read = shards_read,
+    .verify = shards_verify,
+    .shrink = shards_shrink,
+    .spare = shards_spare,
+    .name = shards_name,
+};
 
 static const char *start_shards(struct frontend *f)
 {

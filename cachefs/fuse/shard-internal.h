@@ -10,8 +10,8 @@
  *   ABSENT --verified or filled--> PRESENT (for the life of the shard)
  *
  * The files of all shards together never exceed the limit: a shard reserves its whole size when it
- * is made, and the one that was opened longest ago, and is not open, goes first. An open one is
- * never touched.
+ * is made. The one that was opened longest ago, and is not open, goes first; one of a pinned sample
+ * goes for no other. An open one is never touched.
  */
 #ifndef SAMPAN_SHARD_INTERNAL_H
 #define SAMPAN_SHARD_INTERNAL_H
@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cache.h"
 #include "catalog.h"
 #include "err.h"
 #include "source.h"
@@ -81,8 +82,9 @@ void shards_doom(struct shards *s, struct shard *shard);
  * more. */
 int64_t shards_read(void *shards, uint64_t unit, uint32_t off, void *buf, uint32_t len);
 int shards_verify(void *shards, uint64_t unit, struct err *err);
-void shards_shrink(void *shards, uint64_t bytes);
-void shards_name(void *shards, bool (*named)(const void *ctx, uint64_t unit), const void *ctx);
+void shards_shrink(void *shards, uint64_t bytes, guests_pick_fn *stays, const void *ctx);
+uint64_t shards_spare(void *shards, guests_pick_fn *stays, const void *ctx);
+void shards_name(void *shards, guests_pick_fn *named, const void *ctx);
 
 /* Verifies what the disk has of a shard whose `checked` is false (filler only). */
 void shard_check(struct shard *shard);

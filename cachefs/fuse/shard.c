@@ -153,25 +153,48 @@ static void forget(struct shards *s, struct shard *x)
     shard_free(x);
 }
 
-/* False: what is left is in use. */
-static bool shrink_to(struct shards *s, uint64_t bytes)
+static bool may_go(const struct shard *x, guests_pick_fn *stays, const void *ctx)
+{
+    return !x->users && !(stays && stays(ctx, x->id));
+}
+
+static uint64_t spare(const struct shards *s, guests_pick_fn *stays, const void *ctx)
+{
+    uint64_t bytes = 0;
+
+    for (const struct shard *x = s->list; x; x = x->next)
+        bytes += may_go(x, stays, ctx) ? cost(x->size) : 0;
+    return bytes;
+}
+
+static void shrink_to(struct shards *s, uint64_t bytes, guests_pick_fn *stays, const void *ctx)
 {
     while (s->used > bytes) {
         struct shard *oldest = NULL;
 
         for (struct shard *x = s->list; x; x = x->next)
-            if (!x->users && (!oldest || x->used_at < oldest->used_at))
+            if ((!oldest || x->used_at < oldest->used_at) && may_go(x, stays, ctx))
                 oldest = x;
         if (!oldest)
-            return false;
+            return;
         forget(s, oldest);
     }
-    return true;
 }
 
+static bool is_pinned(const void *shards, uint64_t unit)
+{
+    const struct shards *s = shards;
+
+    return s->tier && cache_guests_pinned(s->tier, unit);
+}
+
+/* None goes unless it helps. */
 static bool make_room(struct shards *s, uint64_t need)
 {
-    return need <= s->limit && shrink_to(s, s->limit - need);
+    if (need > s->limit || s->used - spare(s, is_pinned, s) > s->limit - need)
+        return false;
+    shrink_to(s, s->limit - need, is_pinned, s);
+    return true;
 }
 
 static struct shard *find(struct shards *s, uint64_t id)
@@ -285,15 +308,23 @@ struct shard *shards_use_holder(struct shards *s, uint64_t unit)
     return x;
 }
 
-void shards_shrink(void *shards, uint64_t bytes)
+void shards_shrink(void *shards, uint64_t bytes, guests_pick_fn *stays, const void *ctx)
 {
     struct shards *s = shards;
     ACQUIRE(&s->lock);
 
-    shrink_to(s, bytes);
+    shrink_to(s, bytes, stays, ctx);
 }
 
-void shards_name(void *shards, bool (*named)(const void *ctx, uint64_t unit), const void *ctx)
+uint64_t shards_spare(void *shards, guests_pick_fn *stays, const void *ctx)
+{
+    struct shards *s = shards;
+    ACQUIRE(&s->lock);
+
+    return spare(s, stays, ctx);
+}
+
+void shards_name(void *shards, guests_pick_fn *named, const void *ctx)
 {
     struct shards *s = shards;
     ACQUIRE(&s->lock);

@@ -8,10 +8,10 @@
 #include "conf.h"
 #include "plan.h"
 
-/* For packs, once the index knows all the targets. */
+/* For packs, once the index knows all the targets and guests have made way for them. */
 static uint64_t capacity(struct volume *v, const struct cache_stat *s, struct targets *t)
 {
-    uint64_t room = 0, last = 0;
+    uint64_t room = cache_guests_spare(v->cache, targets_have, t), last = 0;
     for (size_t i = 0; i < s->n_tiers; i++)
         room += s->tiers[i].capacity;
     for (size_t i = 0; i < t->n; i++) {

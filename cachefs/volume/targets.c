@@ -152,6 +152,20 @@ int targets_collect(struct targets *ret, struct catalog *c, const char *const *p
     return 0;
 }
 
+bool targets_have(const void *targets, uint64_t id)
+{
+    const struct targets *t = targets;
+    size_t from = 0, to = t->n;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (target_at(t, middle)->id < id)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < t->n && target_at(t, from)->id == id;
+}
+
 void targets_release(struct targets *t)
 {
     spill_free(&t->spill);

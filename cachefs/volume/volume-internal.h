@@ -365,6 +365,7 @@ static inline struct target *target_at(const struct targets *t, size_t i)
     return (struct target *)t->spill.data + i;
 }
 void targets_release(struct targets *t);
+bool targets_have(const void *targets, uint64_t id);
 
 /* What is to be brought must fit: ERR_LIMIT, which names what does not. Of a share the rest is
  * taken out of the targets, unpinned, and counted in `ret` (fit.c). */

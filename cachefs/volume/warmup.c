@@ -468,8 +468,8 @@ static void totals(struct warm *w)
 
 /*
  * What nobody wants any more goes first, as far as its place is needed; then what was not asked for
- * by a warmup, the longest unused first. What reads bring at this moment is there before it is
- * counted as missing.
+ * by a warmup, the longest unused first, and in whole objects last. What reads bring at this moment
+ * is there before it is counted as missing.
  */
 static int make_room(struct warm *w, struct err *err)
 {
@@ -480,7 +480,10 @@ static int make_room(struct warm *w, struct err *err)
     if (cache_room(cache) >= missing)
         return 0;
     left_now(w->v);
-    return cache_reclaim(cache, missing, err) || cache_make_room(cache, missing, err);
+    if (cache_reclaim(cache, missing, err) || cache_make_room(cache, missing, err))
+        return -1;
+    cache_guests_make_way(cache, missing, targets_have, &w->targets);
+    return 0;
 }
 
 static int run_rounds(struct warm *w, struct err *err)

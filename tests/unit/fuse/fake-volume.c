@@ -461,6 +461,10 @@ void cache_recount(struct cache *c)
 {
     (void)c;
 }
+bool cache_guests_pinned(struct tier *t, uint64_t unit)
+{
+    return unit == ((struct fake_tier *)(void *)t)->pinned;
+}
 bool cache_guests_may_write(struct tier *t, uint64_t bytes)
 {
     return bytes <= ((struct fake_tier *)(void *)t)->disk_room;

@@ -28,6 +28,7 @@ void fake_volume_add(struct volume *v, const char *path, const char *text);
 struct fake_tier {
     uint64_t limit, taken, disk_room;
     int64_t samples, bytes; /* held */
+    uint64_t pinned;        /* a sample */
 };
 
 #endif

@@ -264,6 +264,24 @@ Test(shard, the_limit_holds_and_the_oldest_unused_goes)
     end(&s);
 }
 
+Test(shard, one_that_is_pinned_goes_for_no_other)
+{
+    struct shards s;
+    struct err err = {0};
+    struct fake_tier tier = {.limit = 64 << 20, .pinned = 1};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 3000, 1, &err), 0);
+    shards_set_tier(&s, (struct tier *)(void *)&tier);
+    shards_unuse(&s, shards_use(&s, 1, 1000));
+    shards_unuse(&s, shards_use(&s, 2, 900));
+    shards_unuse(&s, shards_use(&s, 3, 1500));
+    cr_expect_eq(shards_used(&s), 2500 + 2 * 32); /* 2 went, though 1 is older */
+    cr_expect_null(shards_use(&s, 4, 2500));
+    cr_expect_eq(shards_used(&s), 2500 + 2 * 32); /* nor did 3, which does not suffice */
+    end(&s);
+}
+
 static bool is_odd(const void *ctx, uint64_t unit)
 {
     (void)ctx;
@@ -290,9 +308,13 @@ Test(shard, what_is_named_no_more_goes)
     shards_close(&s);
     cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
     cr_expect_eq(shards_used(&s), 2 * 1000 + 2 * 32);
-    shards_shrink(&s, 1100);
+    cr_expect_eq(shards_spare(&s, NULL, NULL), shards_used(&s));
+    cr_expect_eq(shards_spare(&s, is_odd, NULL), 0);
+    shards_shrink(&s, 0, is_odd, NULL);
+    cr_expect_eq(shards_used(&s), 2 * 1000 + 2 * 32);
+    shards_shrink(&s, 1100, NULL, NULL);
     cr_expect_eq(shards_used(&s), 1000 + 32);
-    shards_shrink(&s, 0);
+    shards_shrink(&s, 0, NULL, NULL);
     cr_expect_null(s.list);
     end(&s);
 }
