@@ -134,6 +134,8 @@ static void *serve(void *p)
 static bool count_progress(void *arg, const struct json *progress)
 {
     int64_t done;
+    if (!progress) /* there was none for a while */
+        return true;
     cr_assert_eq(json_int(progress, "done", 0, 100, &done, NULL), 0);
     *(int64_t *)arg += done;
     return true;
