@@ -105,7 +105,7 @@ static int open_catalog(struct removing *r, struct server *s, const struct json 
     cleanup_json struct json_doc *doc = NULL;
     struct control_mount m = {0};
     const char *mount;
-    int rc = owner_ask(r->run, s, o, "rescan", "", &doc, err);
+    int rc = owner_ask(r->run, s, o, "rescan", "", NULL, &doc, err);
     if (rc > 0)
         atomic_store(&r->stop, true);
     if (rc || json_str(o, "mount", &mount, err) || control_find(mount, &m, err))
@@ -146,7 +146,7 @@ static int evict_store(struct removing *r, struct server *s, const struct json *
     int rc = retire(r, e, c, store, err);
     catalog_unref(c);
     if (r->before.removed) /* the mount shows what is gone until its next look, if it cannot */
-        owner_ask(r->run, s, o, "rescan", "", &doc, NULL);
+        owner_ask(r->run, s, o, "rescan", "", NULL, &doc, NULL);
     return rc;
 }
 

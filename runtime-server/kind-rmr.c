@@ -227,7 +227,7 @@ static void look_again(struct job_run *run, struct server *s, const struct json 
 {
     cleanup_json struct json_doc *doc = NULL;
     if (count_of(o, "paths"))
-        owner_ask(run, s, o, "rescan", "", &doc, NULL);
+        owner_ask(run, s, o, "rescan", "", NULL, &doc, NULL);
 }
 
 static int remove_all(struct removing *r, struct server *s, const struct json *o,
@@ -237,8 +237,10 @@ static int remove_all(struct removing *r, struct server *s, const struct json *o
     bool skip = false;
     json_bool_or(o, "skipTrash", false, &skip, NULL);
     int rc = collect(s, o, job_try(r->run) > 1, &uris, err);
-    for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++)
+    for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++) {
+        r->more = i + 1 < uris.n;
         rc = remove_one(r, uris.items[i], conf, skip, err);
+    }
     if (r->before.removed)
         look_again(r->run, s, o);
     uris_release(&uris);

@@ -105,11 +105,13 @@ static bool warms_already(struct server *s, const struct json *o)
 }
 
 static int ask_in_turn(struct job_run *r, struct server *s, const struct json *o,
-                       const char *fields, struct json_doc **ret, struct err *err)
+                       const char *fields, const struct asked *asked, struct json_doc **ret,
+                       struct err *err)
 {
     int rc;
     unsigned refusals = 0;
-    while ((rc = owner_ask(r, s, o, "warmup", fields, ret, err)) < 0 && err->class == ERR_LIMIT) {
+    while ((rc = owner_ask(r, s, o, "warmup", fields, asked, ret, err)) < 0 &&
+           err->class == ERR_LIMIT) {
         refusals = warms_already(s, o) ? 0 : refusals + 1;
         if (refusals == REFUSALS)
             break;
@@ -132,7 +134,7 @@ static int set_mount(struct job_run *r, struct server *s, const struct json *o, 
         bytes_addf(&fields, "%s\"%s\":", fields.len ? "," : "", settings[i]);
         json_text(&value, &fields);
     }
-    return fields.len ? owner_ask(r, s, o, "set", fields.data, &doc, err) : 0;
+    return fields.len ? owner_ask(r, s, o, "set", fields.data, NULL, &doc, err) : 0;
 }
 
 /* --- the sum of the batches ------------------------------------------------------------------- */
@@ -213,15 +215,17 @@ static int judge(const struct warmed *all, struct err *err)
 
 /* --- the work --------------------------------------------------------------------------------- */
 
+/* `share`: of all that is asked for, with what was. */
 static int warm_batch(struct job_run *r, struct server *s, const struct json *o, const char *paths,
-                      struct warmed *all, struct err *err)
+                      double share, struct warmed *all, struct err *err)
 {
+    const struct asked asked = {all->samples, all->bytes, share};
     cleanup_json struct json_doc *doc = NULL;
     cleanup_bytes struct bytes fields = {0};
     bool verify = false;
     json_bool(o, "verify", &verify, NULL);
     bytes_addf(&fields, "\"verify\":%s%s%s", verify ? "true" : "false", *paths ? "," : "", paths);
-    int rc = ask_in_turn(r, s, o, fields.data, &doc, err);
+    int rc = ask_in_turn(r, s, o, fields.data, &asked, &doc, err);
     if (rc)
         return rc;
     struct json root = json_root(doc), result = json_get(&root, "result");
@@ -258,7 +262,7 @@ static int warm_list(struct job_run *r, struct server *s, const struct json *o, 
     const char *at = text.data ? text.data : "";
     int rc = 0;
     while (!rc && next_batch(&at, &paths))
-        rc = warm_batch(r, s, o, paths.data, all, err);
+        rc = warm_batch(r, s, o, paths.data, (double)(at - text.data) / (double)text.len, all, err);
     return rc;
 }
 
@@ -285,7 +289,7 @@ int run_warmup(struct job_run *r, void *server, const struct json *o, struct byt
     int rc = set_mount(r, server, o, err);
     if (!rc)
         rc = *digest ? warm_list(r, server, o, digest, &all, err)
-                     : warm_batch(r, server, o, paths.data ? paths.data : "", &all, err);
+                     : warm_batch(r, server, o, paths.data ? paths.data : "", 1, &all, err);
     if (!rc) {
         write_result(&all, result);
         tell_end(r, &all);

@@ -109,22 +109,24 @@ void options_touch_paths(const struct json *o, struct bytes *ret)
 
 struct asking {
     struct job_run *run;
+    struct asked before;
     bool wished; /* the runner is to stop */
 };
 
-static void tell_progress(struct job_run *run, const struct json *progress)
+/* What is still to be asked for is taken to be like what was. */
+static void tell_progress(const struct asking *a, const struct json *progress)
 {
-    int64_t done = 0, total = 0, bytes = 0;
-    double eta = -1;
-    json_int(progress, "done", 0, INT64_MAX, &done, NULL);
-    json_int(progress, "total", 0, INT64_MAX, &total, NULL);
-    json_int(progress, "bytes", 0, INT64_MAX, &bytes, NULL);
+    const struct asked *before = &a->before;
+    uint64_t done = json_uint_at(progress, "done"), total = json_uint_at(progress, "total");
+    double eta = -1, all = (double)(before->items + total) / before->share;
     json_num(progress, "eta_s", &eta, NULL);
-    struct job_progress p = {.items = (uint64_t)done,
-                             .total_items = (uint64_t)total,
-                             .bytes = (uint64_t)bytes,
+    if (total > done)
+        eta *= (all - (double)(before->items + done)) / (double)(total - done);
+    struct job_progress p = {.items = before->items + done,
+                             .total_items = (uint64_t)(all + 0.5),
+                             .bytes = before->bytes + json_uint_at(progress, "bytes"),
                              .eta_s = eta >= 0 ? (int64_t)(eta + 0.5) : -1};
-    job_tell(run, &p);
+    job_tell(a->run, &p);
 }
 
 /* An owner that says nothing is not waited for either, once the job is to stop: what it does then
@@ -133,17 +135,16 @@ static bool on_progress(void *arg, const struct json *progress)
 {
     struct asking *a = arg;
     if (progress)
-        tell_progress(a->run, progress);
+        tell_progress(a, progress);
     a->wished = job_wanted(a->run) != JOB_GO_ON;
     return !a->wished;
 }
 
-/* 1: it is to stop, and nothing is to be said. */
 int owner_ask(struct job_run *r, struct server *s, const struct json *o, const char *op,
-              const char *fields, struct json_doc **ret, struct err *err)
+              const char *fields, const struct asked *asked, struct json_doc **ret, struct err *err)
 {
     const char *named, *mount;
-    struct asking a = {.run = r};
+    struct asking a = {.run = r, .before = asked ? *asked : (struct asked){.share = 1}};
     if (json_str(o, "mount", &named, err) || mount_choose(s, named, &mount, err))
         return -1;
     int rc = mount_ask(mount, op, fields, on_progress, &a, ret, err);
@@ -167,7 +168,7 @@ int owner_run(struct job_run *r, struct server *s, const struct json *o, const c
     cleanup_json struct json_doc *doc = NULL;
     if (cluster_is_job(o))
         return fanout_run(r, s, o, result, err);
-    int rc = owner_ask(r, s, o, op, fields, &doc, err);
+    int rc = owner_ask(r, s, o, op, fields, NULL, &doc, err);
     if (rc)
         return rc < 0 ? -1 : 0;
     struct json root = json_root(doc);

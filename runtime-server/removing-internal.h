@@ -13,6 +13,7 @@
 struct removing {
     struct job_run *run;
     atomic_bool stop;
+    bool more;                        /* not all that is to go was looked for */
     struct remove_counts before, all; /* of what is done; of all as found */
     struct bytes failures, trash;     /* items, with commas */
     size_t n_failures;

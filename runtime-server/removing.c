@@ -8,7 +8,7 @@ static void on_progress(void *arg, const struct remove_counts *n)
 {
     struct removing *r = arg;
     struct job_progress p = {.items = r->before.removed + n->removed,
-                             .total_items = r->all.objects,
+                             .total_items = r->more ? 0 : r->all.objects,
                              .failed = r->before.failed + n->failed,
                              .eta_s = -1};
     job_tell(r->run, &p);

@@ -216,10 +216,16 @@ int options_check_path(const char *path, struct err *err);
 int options_copy_paths(const struct json *o, struct json_writer *w, struct err *err);
 void options_touch_paths(const struct json *o, struct bytes *ret);
 void options_paths_field(const struct json *o, struct bytes *fields);
-/* Asks the owner of the job's mount, and tells of its progress. 1: it is to stop, and nothing is
- * to be said. */
+/* Asks the owner of the job's mount, and tells of its progress. `asked`, of a job that asks for a
+ * part of its work each time: what was done before, and which share of it all will be done then.
+ * 1: it is to stop, and nothing is to be said. */
+struct asked {
+    uint64_t items, bytes;
+    double share; /* up to 1 */
+};
 int owner_ask(struct job_run *r, struct server *s, const struct json *o, const char *op,
-              const char *fields, struct json_doc **ret, struct err *err);
+              const char *fields, const struct asked *asked, struct json_doc **ret,
+              struct err *err);
 /* Runs one operation of the owner whose answer's fields are the job's result. */
 int owner_run(struct job_run *r, struct server *s, const struct json *o, const char *op,
               const char *fields, struct bytes *result, struct err *err);
