@@ -176,8 +176,10 @@ static void check_tiers(struct doctor *d, const struct json *status)
         const char *state = json_str_at(&t, "state"), *dir = json_str_at(&t, "dir");
         const char *why = json_str_at(&t, "why");
         if (strcmp(state, "failed") == 0)
-            finding(d, WRONG, "cache tier set aside: its disk fails",
-                    "replace the disk, or mount with another --cache folder", "%s: %s", dir, why);
+            finding(d, WRONG, "cache tier set aside: its disk fails or its folder is gone",
+                    says_cure(why) ? NULL
+                                   : "replace the disk, or mount with another --cache folder",
+                    "%s: %s", dir, why);
         else if (strcmp(state, "full") == 0)
             finding(d, NOTE, "cache tier is full",
                     says_cure(why) ? NULL : "a larger --cache or evict makes room", "%s: %s", dir,

@@ -180,7 +180,9 @@ struct health {
     uint64_t retry_ns; /* when it may be tried again */
     char why[256];
 };
-/* A write into the folder `dir_fd` failed. */
+/* False: the folder `dir_fd` was removed. */
+bool health_look(struct health *h, int dir_fd);
+/* A write into it failed. */
 void health_error(struct health *h, int dir_fd, const struct err *e);
 void health_full(struct health *h, const char *why); /* our own limit: tried again at once */
 void health_good(struct health *h);
@@ -260,7 +262,7 @@ bool cache_pinned(struct cache *c, uint64_t unit);
 /* What could be kept beyond a pack's worth, which reclaiming needs to copy. */
 uint64_t tier_room(struct tier *t);
 uint64_t tier_free_bytes(const struct tier *t);
-/* Counts what others keep in its folder. */
+/* Counts what others keep in its folder; one that was removed is set aside. */
 void tier_look(struct tier *t);
 uint64_t tier_capacity(struct tier *t); /* bytes that packs can take in all */
 

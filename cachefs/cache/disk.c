@@ -1,11 +1,14 @@
 /*
  * A failing or full disk set aside: nothing new is written to it until a pause is over; then one
- * append may try, and a success makes it good again. Reads go on all the while.
+ * append may try, and a success makes it good again. Reads go on all the while. A folder that was
+ * removed never comes back: what is open of it can still be read and written, and is lost in the
+ * end.
  */
 #include "cache-internal.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "clock.h"
 #include "file.h"
@@ -19,8 +22,21 @@ static bool means_full(int error)
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
+bool health_look(struct health *h, int dir_fd)
+{
+    struct stat st;
+    if (fstat(dir_fd, &st) || st.st_nlink)
+        return true;
+    h->state = HEALTH_FAILED;
+    h->retry_ns = UINT64_MAX;
+    snprintf(h->why, sizeof h->why, "its folder was removed (unmount, and mount again)");
+    return false;
+}
+
 void health_error(struct health *h, int dir_fd, const struct err *e)
 {
+    if (!health_look(h, dir_fd))
+        return;
     bool full = means_full(e->sys);
     bool no_inode = e->sys == ENOSPC && file_few_inodes(dir_fd, 1, NULL);
     h->state = full ? HEALTH_FULL : HEALTH_FAILED;

@@ -360,6 +360,7 @@ void tier_look(struct tier *t)
     }
     uint64_t foreign = folder_foreign(t, has_guests);
     ACQUIRE(&t->lock);
+    health_look(&t->health, t->dir_fd);
     if (number < t->looked)
         return;
     t->looked = number;
