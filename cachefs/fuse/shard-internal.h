@@ -5,9 +5,10 @@
  * A shard is two files in the shards' folder: `ID.data`, sparse until it is full, and `ID.sums`, a
  * head and one {CRC-32C, present} for each UNIT_BYTES block. A block is written, then its sum; so
  * what a crash or a power cut tears shows as a sum that does not match, and the block is absent
- * again. Blocks found on the disk count only after they were verified once in this process.
+ * again. Blocks found on the disk count only after they were verified once in this process, and
+ * once more where somebody has changed the file while it was not open here.
  *
- *   ABSENT --verified or filled--> PRESENT (for the life of the shard)
+ *   ABSENT --verified or filled--> PRESENT (until the file is found changed)
  *
  * The files of all shards together never exceed the limit: a shard reserves its whole size when it
  * is made. The one that was opened longest ago, and is not open, goes first; one of a pinned sample
@@ -19,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "cache.h"
@@ -32,6 +34,7 @@
 struct shard {
     uint64_t id, size, n_blocks;
     int data, sums;           /* descriptors, while there are users */
+    struct stat left;         /* the data as the last user left it */
     _Atomic uint8_t *present; /* one a block */
     _Atomic uint64_t n_present;
     _Atomic uint8_t *held; /* one a block: counted as cached, present or still to be verified */

@@ -56,6 +56,8 @@ static void remove_files(const char *dir, uint64_t id)
 
 static void close_files(struct shard *x)
 {
+    if (x->data >= 0 && fstat(x->data, &x->left))
+        x->left = (struct stat){0};
     if (x->data >= 0)
         close(x->data);
     if (x->sums >= 0)
@@ -226,14 +228,36 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
     return x;
 }
 
+static bool is_as_left(const struct shard *x)
+{
+    const struct stat *was = &x->left;
+    struct stat is;
+
+    return fstat(x->data, &is) == 0 && is.st_dev == was->st_dev && is.st_ino == was->st_ino &&
+           is.st_size == was->st_size && is.st_ctim.tv_sec == was->st_ctim.tv_sec &&
+           is.st_ctim.tv_nsec == was->st_ctim.tv_nsec;
+}
+
+/* Nobody uses it. */
+static void distrust(struct shard *x)
+{
+    for (uint64_t i = 0; i < x->n_blocks; i++)
+        atomic_store(&x->present[i], 0);
+    atomic_store(&x->n_present, 0);
+    atomic_store(&x->checked, false);
+}
+
 /* Opens the files of one that nobody used till now. NULL: they are gone, and so is it, or
  * *ret_refused: they could not be opened. */
 static struct shard *open_again(struct shards *s, struct shard *x, bool *ret_refused)
 {
     const struct sums_head head = head_of(s, x);
 
-    if (open_files(s, x, 0) && is_known(x, &head))
+    if (open_files(s, x, 0) && is_known(x, &head)) {
+        if (!is_as_left(x))
+            distrust(x);
         return x;
+    }
     *ret_refused = x->sums < 0 && errno != ENOENT;
     close_files(x);
     if (!*ret_refused)

@@ -362,6 +362,54 @@ Test(shard, nobodys_has_no_descriptor)
     end(&s);
 }
 
+/* Of the same size, and at another time of the file system's clock, which may be coarse. */
+static void write_later(const char *path)
+{
+    struct stat before, now;
+    int fd = open(path, O_WRONLY);
+
+    cr_assert_eq(fstat(fd, &before), 0);
+    do {
+        cr_assert_eq(pwrite(fd, "x", 1, 100), 1);
+        cr_assert_eq(fstat(fd, &now), 0);
+    } while (memcmp(&now.st_ctim, &before.st_ctim, sizeof(now.st_ctim)) == 0);
+    close(fd);
+}
+
+/* Readers of a complete one get what the kernel reads there, without a look at it. */
+Test(shard, one_that_was_changed_behind_us_is_verified_anew)
+{
+    struct shards s;
+    struct err err = {0};
+    char path[128];
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    struct shard *x = shards_use(&s, 9, UNIT_BYTES + 5);
+    put(x, 0);
+    put(x, 1);
+    shards_unuse(&s, x);
+    snprintf(path, sizeof(path), "%s/9.data", dir);
+    cr_assert_eq(truncate(path, UNIT_BYTES + 1), 0);
+    x = shards_use(&s, 9, UNIT_BYTES + 5);
+    cr_expect_not(shard_complete(x));
+    shard_check(x);
+    cr_expect_eq(atomic_load(&x->n_present), 1);
+    put(x, 1);
+    cr_expect(shard_complete(x));
+    shards_unuse(&s, x);
+    x = shards_use(&s, 9, UNIT_BYTES + 5);
+    cr_expect(shard_complete(x)); /* what was written here is known */
+    shards_unuse(&s, x);
+    write_later(path);
+    x = shards_use(&s, 9, UNIT_BYTES + 5);
+    cr_expect_not(shard_complete(x));
+    cr_expect_eq(shards_read(&s, 9, 0, got, 100), -1);
+    cr_expect_eq(shards_read(&s, 10, 0, got, 5), 5);
+    shards_unuse(&s, x);
+    end(&s);
+}
+
 Test(shard, foreign_and_broken_files)
 {
     static const char *const names[] = {"5.sums", "6.data", "7.sums.tmp", "note"};
