@@ -63,7 +63,7 @@ install: all order-install loader-install
 	@for verb in predict ui launch split; do $(BUILD)/bin/sampan-train $$verb --man | $(WRITE) $(MANDIR)/sampan-train-$$verb.1; done
 	@$(PROGRAM) help --completion bash | $(WRITE) $(BASHDIR)/sampan
 	@$(PROGRAM) help --completion zsh | $(WRITE) $(ZSHDIR)/_sampan
-	@$(if $(DESTDIR),,[ "$$(id -u)" != 0 ] || PATH=$$PATH:/usr/sbin:/sbin ldconfig)
+	@$(if $(DESTDIR),,[ "$$(id -u)" != 0 ] || ldconfig)
 	@echo "  INSTALL "$(call quoted,$(DESTDIR)$(PREFIX))
 
 uninstall:

@@ -16,13 +16,12 @@ server='' relay=''
 clean_up() {
     local code=$?
     set +e
-    trap - EXIT INT TERM
-    if grep -q " $T/mnt " /proc/self/mountinfo; then
-        "$SAMPAN" umount "$T/mnt" 2>/dev/null || "$SAMPAN" umount --lazy "$T/mnt"
-    fi
-    [ -z "$relay" ] || kill "$relay"
-    [ -z "$server" ] || { kill "$server"; wait "$server"; }
-    rm -rf "$T"
+    trap - EXIT
+    trap '' INT TERM # a second Ctrl-C leaves nothing behind, either
+    "$SAMPAN" umount "$T/mnt" 2>/dev/null || "$SAMPAN" umount --lazy "$T/mnt" 2>/dev/null # if it is mounted yet, or still
+    [ -z "$relay" ] || kill "$relay" 2>/dev/null # Ctrl-C has reached both already
+    [ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+    rm -rf --one-file-system "$T"
     exit $code
 }
 trap clean_up EXIT
@@ -36,13 +35,13 @@ start_server() {
     local port
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     cat >"$T/nginx.conf" <<CONF
-daemon off; pid $T/nginx.pid; error_log $T/nginx.err; worker_processes 1;
+daemon off; pid "$T/nginx.pid"; error_log "$T/nginx.err"; worker_processes 1;
 $([ "$(id -u)" != 0 ] || echo "user root;")
 events { worker_connections 1024; }
 http {
     access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;
-    client_body_temp_path $T/n1; proxy_temp_path $T/n2; fastcgi_temp_path $T/n3; uwsgi_temp_path $T/n4; scgi_temp_path $T/n5;
-    server { listen 127.0.0.1:$port backlog=1024; root $T/bucket; }
+    client_body_temp_path "$T/n1"; proxy_temp_path "$T/n2"; fastcgi_temp_path "$T/n3"; uwsgi_temp_path "$T/n4"; scgi_temp_path "$T/n5";
+    server { listen 127.0.0.1:$port backlog=1024; root "$T/bucket"; }
 }
 CONF
     nginx -p "$T" -c "$T/nginx.conf" 2>>"$T/nginx.err" &
@@ -53,6 +52,7 @@ CONF
         [ -s "$T/port" ] && curl -s -o "$T/up" "http://127.0.0.1:$port/manifest.tsv" && break
         sleep 0.05
     done
+    [ -e "$T/up" ] || { echo "demo: the web server does not answer: $(tail -1 "$T/nginx.err")" >&2; exit 1; }
     url="http://127.0.0.1:$(cat "$T/port")/manifest.tsv"
 }
 
@@ -124,7 +124,8 @@ forget_pages "$T/mnt"
 row "sampan, warm: cache in memory" "$T/mnt"
 row "sampan, hot: the next epoch" "$T/mnt"
 echo
-echo "bucket: requests to the server.  cache: Sampan's verified local copies.  kernel: the page cache;"
-echo "such a read never leaves the kernel, so the next epoch runs at the speed of the plain disk."
+echo "bucket: reads that waited for the server.  cache: Sampan's verified local copies, what it fetched ahead"
+echo "of the readers among them; a picture above 128 KiB is two reads.  kernel: the page cache; such a read"
+echo "never leaves the kernel, so the next epoch runs at the speed of the plain disk."
 diff -rq "$T/disk" "$T/mnt" && echo "Every byte is equal to the original."
 "$SAMPAN" umount "$T/mnt"

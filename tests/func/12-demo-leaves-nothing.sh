@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The demo reads every byte right, whatever its temporary folder is called, and leaves nothing there: not when it is
+# ended in the middle either, nor when it is told so again while it cleans up. A web server that does not start is named.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+need_command nginx
+export TOOLS="$SAMPAN_BUILD/tools" TMPDIR="$T/a b, {c} it's" DEMO_IMAGES=60 DEMO_READERS=2
+mkdir "$TMPDIR"
+demo=$SAMPAN_TESTS/../deploy/demo/demo.sh
+"$demo" >"$T/said" 2>&1 || fail "the demo: $(cat "$T/said")"
+grep -q "Every byte is equal" "$T/said" || fail "it says: $(cat "$T/said")"
+expect "what is left" "$(ls -A "$TMPDIR")" ""
+
+# The second time while it unmounts.
+cat >"$T/again" <<SH
+#!/usr/bin/env bash
+[ "\$1" != umount ] || kill -TERM 0
+exec "$S" "\$@"
+SH
+chmod +x "$T/again"
+reading() { grep -q "plain disk, first" "$T/said"; }
+SAMPAN="$T/again" setsid "$demo" >"$T/said" 2>&1 &
+until_true 60 reading
+command kill -TERM -- "-$!"
+code=0
+wait $! || code=$?
+expect "exit code of one that is told to end" "$code" 130
+expect "what is left" "$(ls -A "$TMPDIR")" ""
+
+mkdir "$T/bin"
+printf '#!/bin/sh\necho no such luck >&2\nexit 1\n' >"$T/bin/nginx"
+chmod +x "$T/bin/nginx"
+! PATH="$T/bin:$PATH" "$demo" >"$T/said" 2>&1 || fail "it works without a web server"
+grep -q "web server does not answer: no such luck" "$T/said" || fail "it says: $(cat "$T/said")"
