@@ -105,17 +105,26 @@ static bool same_shape(const struct ps_shape *a, const struct ps_shape *b)
            a->kind == b->kind && a->first == b->first && a->drawn == b->drawn;
 }
 
+/* What a trainer has to be given as all are. */
+#define ALIKE "the same --model, data, and servers in the same order on all trainers"
+
 int ps_tables_same(const struct ps_tables *t, uint64_t seed, const struct ps_shape *shapes,
                    size_t n, struct err *err)
 {
-    if (seed != t->seed || n != t->n)
-        return err_set(err, ERR_USAGE, "another --seed or --model than the first trainer's");
+    if (seed != t->seed)
+        return err_set(err, ERR_USAGE,
+                       "--seed is %" PRIu64 ", and %" PRIu64 " on the first trainer", seed,
+                       t->seed);
+    if (n != t->n)
+        return err_set(err, ERR_USAGE,
+                       "%zu tables for this server, and %zu on the first trainer (" ALIKE ")", n,
+                       t->n);
     for (size_t i = 0; i < n; i++) {
         const struct ps_shape *own = &t->all[i].shape;
         if (!same_shape(own, &shapes[i]))
             return err_set(err, ERR_USAGE,
-                           "another model or data than the first trainer's: table %.63s of %" PRIu64
-                           " x %u numbers, not %.63s of %" PRIu64 " x %u",
+                           "table %.63s of %" PRIu64 " x %u numbers is not the first trainer's, "
+                           "which has %.63s of %" PRIu64 " x %u for this server (" ALIKE ")",
                            shapes[i].name, shapes[i].rows, shapes[i].dim, own->name, own->rows,
                            own->dim);
     }

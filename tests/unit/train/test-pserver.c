@@ -525,8 +525,15 @@ Test(tables, refused)
     other.rows++;
     cr_expect_eq(ps_tables_same(t, 7, &good, 1, &err), 0);
     cr_expect_eq(ps_tables_same(t, 8, &good, 1, &err), -1);
+    cr_expect(strstr(err.msg, "--seed is 8, and 7 on the first trainer"), "%s", err.msg);
+    cr_expect_eq(ps_tables_same(t, 7, &good, 0, &err), -1);
+    cr_expect(strstr(err.msg, "0 tables for this server, and 1 on the first trainer"), "%s",
+              err.msg);
+    cr_expect(strstr(err.msg, "servers in the same order on all trainers"), "%s", err.msg);
     cr_expect_eq(ps_tables_same(t, 7, &other, 1, &err), -1);
-    cr_expect(strstr(err.msg, "table rows of 7 x 3 numbers, not rows of 6 x 3"), "%s", err.msg);
+    cr_expect(strstr(err.msg, "table rows of 7 x 3 numbers is not the first trainer's, which has "
+                              "rows of 6 x 3 for this server"),
+              "%s", err.msg);
     static const struct {
         uint32_t words[4];
         size_t n;
