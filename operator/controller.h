@@ -14,7 +14,7 @@ struct operator_config {
     const char *image;           /* of runtime servers, unless a set names another */
     const char *namespace_;      /* the operator's own */
     const char *csi_driver;      /* "csi.sampan.io" */
-    const char *etcd_servers;    /* of elastic jobs; NULL: none */
+    const char *etcd_servers;    /* of elastic jobs, commas between; NULL: none */
     const char *token_key;       /* from which tokens of runtime servers are made (parts.h) */
     unsigned port_from, port_to; /* of jobs on the host's network */
     bool volcano;                /* PodGroups are made and waited for */

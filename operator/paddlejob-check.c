@@ -64,10 +64,9 @@ static bool check_mounts(struct job *j)
 static bool check_elastic(struct job *j)
 {
     const struct paddlejob_role *w = j->spec->worker;
-    const char *etcd = j->config->etcd_servers;
     if (!job_is_elastic(j))
         return true;
-    if (!etcd || !etcd[strspn(etcd, ",")])
+    if (!j->config->etcd_servers)
         return bad(j, "NoEtcd", "spec.elastic is set, and the operator knows no etcd",
                    "start the operator with --etcd, or remove spec.elastic");
     if (w && w->requests >= 0 && w->limits >= 0 && w->requests > w->limits)

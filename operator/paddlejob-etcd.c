@@ -29,9 +29,8 @@ static struct action *ask_etcd(struct job *j)
     for (const char *at = j->config->etcd_servers; *at;) {
         size_t len = strcspn(at, ",");
         cleanup_free char *server = xstrndup(at, len);
-        if (len)
-            bytes_addf(&urls, "%s%s%s/v3/kv/txn", urls.len ? " " : "",
-                       strstr(server, "://") ? "" : "http://", server);
+        bytes_addf(&urls, "%s%s%s/v3/kv/txn", urls.len ? " " : "",
+                   strstr(server, "://") ? "" : "http://", server);
         at += len + (at[len] == ',');
     }
     return act_send(&j->children, "POST", urls.data);

@@ -95,6 +95,7 @@ struct program {
     struct log *log;
     struct kube_config *config;
     const char *namespace_;
+    char *etcd;
     char identity[128];
     struct secret key;
     struct lead *lead;
@@ -148,6 +149,23 @@ static bool ready(void *arg, struct err *why)
     if (!atomic_load(&p->works))
         return err_set(why, ERR_TRANSIENT, "the key of tokens is not known yet"), false;
     return operator_synced(p->operator, why);
+}
+
+/* --- options that people write in several ways ------------------------------------------------ */
+
+/* "http://a:2379/, b:2379": a list has blanks, and a URL a last '/', which etcd would redirect.
+ * NULL where nothing is named. */
+static char *tidy_etcd(const char *list)
+{
+    struct bytes out = {0};
+    for (size_t n; list && *(list += strspn(list, ", \t")); list += n) {
+        size_t len = n = strcspn(list, ", \t");
+        while (len && list[len - 1] == '/')
+            len--;
+        if (len)
+            bytes_addf(&out, "%s%.*s", out.len ? "," : "", (int)len, list);
+    }
+    return out.data;
 }
 
 /* --- start and end ---------------------------------------------------------------------------- */
@@ -226,6 +244,7 @@ static int start(struct program *p, const sigset_t *signals, struct err *err)
     if (open_client(p, err) || (o->metrics && metrics_http_start(&p->http, &http, err)) ||
         get_key(p, signals, err))
         return -1;
+    p->etcd = tidy_etcd(o->etcd);
     size_t n_controllers = 0;
     while (controllers[n_controllers])
         n_controllers++;
@@ -239,7 +258,7 @@ static int start(struct program *p, const sigset_t *signals, struct err *err)
         .config = {.image = o->image,
                    .namespace_ = p->namespace_,
                    .csi_driver = o->csi_driver,
-                   .etcd_servers = o->etcd,
+                   .etcd_servers = p->etcd,
                    .token_key = p->key.text,
                    .port_from = (unsigned)o->port_from,
                    .port_to = (unsigned)o->port_to,
@@ -265,6 +284,7 @@ static void end(struct program *p)
     lead_free(p->lead);
     kube_config_free(p->config);
     secret_release(&p->key);
+    free(p->etcd);
     log_free(p->log);
 }
 

@@ -11,7 +11,7 @@ import socket
 asked = []
 away = socket.socket() # nobody listens there
 away.bind(("127.0.0.1", 0))
-servers = f"http://127.0.0.1:{away.getsockname()[1]},127.0.0.1:{etcd(503, asked)},127.0.0.1:{etcd(200, asked)}"
+servers = f"http://127.0.0.1:{away.getsockname()[1]}, 127.0.0.1:{etcd(503, asked)},http://127.0.0.1:{etcd(200, asked)}/"
 kube = World(ends=False)
 op = operator(kube, "one", "--etcd", servers)
 until("a leader", kube.leader)

@@ -115,14 +115,14 @@ def differences(a, b, at=""):
 
 
 def etcd(status=200, asked=None, says=b"{}"):
-    """A port where transactions are answered so; `asked` gets (status, first key) of each."""
+    """A port where transactions are answered so; `asked` gets (status, first key) of each. Another path is redirected."""
     class Etcd(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if asked is not None:
                 key = next(iter(body["success"][0].values()))["key"]
                 asked.append((status, base64.b64decode(key).decode()))
-            self.send_response(status)
+            self.send_response(status if self.path == "/v3/kv/txn" else 307)
             self.send_header("Content-Length", str(len(says)))
             self.end_headers()
             self.wfile.write(says)
