@@ -71,6 +71,8 @@ void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino
     *(s->doom_last ? &s->doom_last->next : &s->dooms) = d;
     s->doom_last = d;
     s->n_dooms++;
+    if (!upload)
+        going_add(s, key, 1);
     if (s->root)
         owed_wake(s);
 }
@@ -84,6 +86,8 @@ void doom_remove(struct stage *s, struct doom *d)
     *(d->prev ? &d->prev->next : &s->dooms) = d->next;
     *(d->next ? &d->next->prev : &s->doom_last) = d->prev;
     s->n_dooms--;
+    if (!d->upload)
+        going_add(s, d->key, -1);
     free(d->key);
     free(d->upload);
     free(d->why);

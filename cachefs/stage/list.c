@@ -337,34 +337,15 @@ static void sweep(struct stage *s, struct node *folder, uint64_t moment)
     }
 }
 
-struct gone {
-    uint64_t key, moment;
-};
-/* With more in one listing's time it guesses; the next one mends it. */
-#define GONE_KEPT (1u << 16)
-
-void gone_add(struct stage *s, const char *key)
-{
-    if (!s->gone)
-        s->gone = xcalloc(GONE_KEPT, sizeof *s->gone);
-    uint64_t hash = hash64(key, strlen(key), 3);
-    s->gone[hash % GONE_KEPT] = (struct gone){hash, ++s->moment};
-}
-
-static bool gone_since(const struct stage *s, const char *key, uint64_t moment)
-{
-    uint64_t hash = hash64(key, strlen(key), 3);
-    const struct gone *g = s->gone ? &s->gone[hash % GONE_KEPT] : NULL;
-    return g && g->key == hash && g->moment > moment;
-}
-
-/* A key that is about to go, or whose object moves away, is not there any more. */
+/* A key that is about to go, or whose object moves away, is not there any more. Nor is a folder
+ * that the listing shows for what of that lies in it. */
 static bool is_going(struct stage *s, const struct bytes *prefix, const struct found *f,
                      uint64_t moment)
 {
     cleanup_free char *key =
         xasprintf("%s%s%s", prefix->data ? prefix->data : "", f->name, f->folder ? "/" : "");
-    return doom_find(s, key) || holder_of(s, key) || gone_since(s, key, moment);
+    return doom_find(s, key) || holder_of(s, key) || gone_since(s, key, moment) ||
+           (f->folder && goes_below(s, key));
 }
 
 static void merge(struct stage *s, struct node *folder, const struct collected *c, uint64_t moment)

@@ -198,6 +198,7 @@ struct stage {
     } owed, failed;
     unsigned n_busy, n_carriers; /* nodes that are worked on; by those who wait for them */
     struct gone *gone;           /* what we deleted lately */
+    uint32_t *going;             /* of folders: how much in them is about to go */
     struct doom *dooms, *doom_last, **doom_hash;
     size_t n_dooms;
     struct flight *flying;
@@ -304,8 +305,13 @@ void tell_change(struct stage *s, uint64_t ino, const char *name);
 int disk_failed(struct stage *s, enum disk_part part, int code, const struct err *err); /* -1 */
 void disk_good(struct stage *s, enum disk_part part);
 
-/* What went at the store by our doing lately, for listings that began before. s->lock held. */
+/* gone.c; s->lock held. What went at the store by our doing lately, for listings that began before;
+ * the folders that it lay in are told, too. */
 void gone_add(struct stage *s, const char *key);
+bool gone_since(const struct stage *s, const char *key, uint64_t moment);
+/* A key that must go, or whose object moves away (1), or that does no more (-1). */
+void going_add(struct stage *s, const char *key, int by);
+bool goes_below(const struct stage *s, const char *folder); /* its key ends in '/' */
 
 /* meta.c; s->lock held. */
 int folder_of(struct stage *s, uint64_t ino, struct node **ret, struct err *err);

@@ -486,6 +486,7 @@ void stage_close(struct stage *s)
     lock_destroy(&s->health_lock);
     free(s->doom_hash);
     free(s->gone);
+    free(s->going);
     free(s->answers);
     free(s->dir);
     free(s);

@@ -177,6 +177,7 @@ static void skey_remove(struct stage *s, struct node *n)
         b = &(*b)->next_skey;
     *b = n->next_skey;
     n->next_skey = NULL;
+    going_add(s, n->row.skey, -1);
     free(n->row.skey);
     n->row.skey = NULL;
 }
@@ -190,6 +191,7 @@ void node_set_skey(struct stage *s, struct node *n, char *key)
     struct node **b = skey_bucket(s, key);
     n->next_skey = *b;
     *b = n;
+    going_add(s, key, 1);
 }
 
 struct node *holder_of(struct stage *s, const char *key)

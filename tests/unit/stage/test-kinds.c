@@ -1,5 +1,8 @@
 /* A name that was a file's becomes a folder's, and the other way round, in a store with folders. */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "mem.h"
@@ -73,4 +76,32 @@ Test(kinds, a_file_moves_below_its_own_name)
     t_rename(&b, STAGE_ROOT, "x", STAGE_ROOT, "y");
     t_rename(&b, STAGE_ROOT, "y", t_mkdir(&b, STAGE_ROOT, "x"), "y");
     check_next_life(&b, "x/y", "d/f");
+}
+
+/* A folder that was renamed away is not there any more, though the store still has an object below
+ * its old name that must go. */
+Test(kinds, a_folder_renamed_away_stays_away)
+{
+    struct bench b;
+    bench_start(&b, true);
+    b.conf.commit = COMMIT_BACKGROUND;
+    b.conf.refresh_ns = STAGE_EACH_LOOK;
+    bench_open(&b, true);
+    ask_number(&b, "/_put/out/d/sub/f?text=theirs");
+    uint64_t sub = t_lookup(&b, t_lookup(&b, STAGE_ROOT, "d"), "sub");
+    expect_text(&b, sub, "f", "theirs");
+    ask_number(&b, "/_set?deny=2");
+    t_rename(&b, STAGE_ROOT, "d", STAGE_ROOT, "moved");
+    for (bool refused = false; !refused; usleep(10000)) {
+        cleanup_free char *text = t_pending(&b);
+        refused = strstr(text, "\"path\":\"d/sub/f\",\"bytes\":0,\"why\":\"");
+    }
+    cr_expect_eq(lookup_errno(&b, STAGE_ROOT, "d"), ENOENT);
+    t_mkdir(&b, STAGE_ROOT, "d");
+    ask_number(&b, "/_set?deny=0");
+    stage_retry(b.s);
+    t_settle(&b);
+    expect_stored(&b, "d/sub/f", NULL);
+    expect_stored(&b, "moved/sub/f", "theirs");
+    bench_stop(&b);
 }
