@@ -199,7 +199,10 @@ void node_replaced(struct stage *s, struct node *n, const struct seen *seen,
         f.meta = *meta;
     if (n->row.flags & N_HELD)
         give_up_torn(s, n);
+    int64_t mtime_ns = n->row.mtime_ns;
     replace(s, n, &f);
+    if (n->row.flags & N_META)
+        n->row.mtime_ns = mtime_ns; /* a call set it: the object gets it yet */
 }
 
 static void changed_under_dirty(struct stage *s, struct node *n)

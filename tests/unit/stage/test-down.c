@@ -2,6 +2,7 @@
  * then. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -373,6 +374,27 @@ Test(down, old_time_of_a_file_that_waits_for_the_store)
     cr_assert_eq(stage_getattr(b.s, &waits, ino, &a, &err), 0, "%s", err.msg);
     expect_old(&a);
     ask_number(&b, "/_set?down=0");
+    bench_stop(&b);
+}
+
+/* Attributes that a call set are those of the object that is there by then. */
+Test(down, replaced_before_it_gets_a_time)
+{
+    const struct stat st = {.st_mtim = {.tv_sec = 1000}};
+    struct err err = {0};
+    struct stage_attr a;
+    struct bench b;
+    char got[64];
+    bench_start(&b, true);
+    bench_open(&b, true);
+    t_file(&b, STAGE_ROOT, "f", "text");
+    uint64_t ino = t_lookup(&b, STAGE_ROOT, "f");
+    ask_number(&b, "/_put/out/f?text=theirs");
+    cr_assert_eq(stage_setattr(b.s, &waits, ino, &st, STAGE_SET_MTIME, &a, &err), 0, "%s", err.msg);
+    cr_expect_eq(a.st.st_mtim.tv_sec, 1000);
+    ask(&b, "/_meta/out/f?name=x-amz-meta-mtime", got, sizeof got);
+    cr_expect_eq(strtol(got, NULL, 10), 1000, "%s", got);
+    expect_stored(&b, "f", "theirs");
     bench_stop(&b);
 }
 
