@@ -179,7 +179,9 @@ struct health {
     enum { HEALTH_OK, HEALTH_FULL, HEALTH_FAILED } state;
     uint64_t retry_ns; /* when it may be tried again */
     char why[256];
+    bool no_links; /* the file system counts none of folders, also of those that are there */
 };
+void health_begin(struct health *h, int dir_fd);
 /* False: the folder `dir_fd` was removed. */
 bool health_look(struct health *h, int dir_fd);
 /* A write into it failed. */

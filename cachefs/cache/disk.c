@@ -22,10 +22,16 @@ static bool means_full(int error)
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
+void health_begin(struct health *h, int dir_fd)
+{
+    struct stat st;
+    h->no_links = fstat(dir_fd, &st) || !st.st_nlink;
+}
+
 bool health_look(struct health *h, int dir_fd)
 {
     struct stat st;
-    if (fstat(dir_fd, &st) || st.st_nlink)
+    if (h->no_links || fstat(dir_fd, &st) || st.st_nlink)
         return true;
     h->state = HEALTH_FAILED;
     h->retry_ns = UINT64_MAX;

@@ -118,6 +118,7 @@ int tier_open(struct tier *t, const struct tier_conf *conf, struct err *err)
         return err_sys(err, errno, "cache: open the folder %s", t->dir);
     if (faccessat(t->dir_fd, ".", W_OK, AT_EACCESS))
         return err_sys(err, errno, "cache: %s can't be written (give a folder that can)", t->dir);
+    health_begin(&t->health, t->dir_fd);
     t->view_fd = cache_read_only_view(t->dir_fd);
     t->kind = conf->kind;
     t->limit = conf->limit;
