@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "json.h"
@@ -140,6 +141,44 @@ Test(json, refuses_bad_text)
         cr_expect_eq(e.class, ERR_CORRUPT);
         cr_expect_eq(strncmp(e.msg, "x: ", 3), 0, "%s", e.msg);
     }
+}
+
+static void *parse_deep(void *text)
+{
+    struct json_doc *d = NULL;
+    struct err e = {0};
+    if (json_parse(&d, "body", text, strlen(text), &e) == 0)
+        json_doc_free(d);
+    return (void *)(uintptr_t)(strstr(e.msg, "deeper than 64") != NULL);
+}
+
+static char *brackets(size_t n)
+{
+    char *text = xcalloc(1, 2 * n + 1);
+    memset(text, '[', n);
+    memset(text + n, ']', n);
+    return text;
+}
+
+/* Whatever a client sends fits on the stack of the thread that serves it. */
+Test(json, deep_text_is_refused_on_a_small_stack)
+{
+    static const size_t levels[] = {64, 65, 2000, 100000};
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    cr_assert_eq(pthread_attr_setstacksize(&small, 64 << 10), 0);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        cleanup_free char *text = brackets(levels[i]);
+        pthread_t thread;
+        void *refused;
+        cr_assert_eq(pthread_create(&thread, &small, parse_deep, text), 0);
+        pthread_join(thread, &refused);
+        cr_expect_eq(refused != NULL, levels[i] > 64, "%zu levels", levels[i]);
+    }
+    cleanup_free char *text = brackets(500);
+    cleanup_free char *quoted = xasprintf("[\"\\\"%s\",[],[],{}]", text);
+    struct json_doc *d = parse(quoted);
+    json_doc_free(d);
 }
 
 Test(json, writer_nests_and_escapes)
