@@ -161,13 +161,20 @@ static enum MHD_Result refuse_method(struct request *r, const char *methods)
                         "this path does not take this method (docs/openapi.yaml)", methods);
 }
 
+static bool is_end(const char *key, const char *name)
+{
+    size_t len = strlen(name);
+    return strncasecmp(key, name, len) == 0 && (!key[len] || key[len] == ' ' || key[len] == '\t');
+}
+
 static enum MHD_Result count_ends(void *arg, enum MHD_ValueKind kind, const char *key,
                                   const char *value)
 {
     unsigned *n = arg;
     (void)kind, (void)value;
-    *n += strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0 ||
-          strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    if (is_end(key, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
+        is_end(key, MHD_HTTP_HEADER_TRANSFER_ENCODING))
+        *n += strpbrk(key, " \t") ? 2 : 1; /* with a blank it is none to the library */
     return MHD_YES;
 }
 
@@ -194,8 +201,8 @@ static enum MHD_Result begin(struct request *r, const char *method, const char *
     }
     if (has_two_ends(r))
         return refuse_client(r, MHD_HTTP_BAD_REQUEST, "usage",
-                             "the request says twice how long it is (Content-Length, "
-                             "Transfer-Encoding)");
+                             "the request says twice, or with a blank behind the name, how long it "
+                             "is (Content-Length, Transfer-Encoding)");
     r->route = route_find(method, url, r->id, methods);
     if (!r->route)
         return *methods ? refuse_method(r, methods)

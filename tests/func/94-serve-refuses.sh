@@ -60,6 +60,9 @@ assert code("GET /v1/jobs HTTP/1.1", host) == code("GET /v1/jobs HTTP/1.0") == b
 assert code("GET /v1/jobs HTTP/1.1") == b"400"
 assert code("GET /v1/jobs HTTP/1.1", host, length, "Transfer-Encoding: chunked", body=b"0\r\n\r\n") == b"400"
 assert code("GET /v1/jobs HTTP/1.1", host, length, "Content-Length: 0", body=b"12345") == b"400"
+for blank in " ", "\t":
+    assert code("GET /v1/jobs HTTP/1.1", host, f"Content-Length{blank}: 5", body=b"12345") == b"400"
+    assert code("GET /v1/jobs HTTP/1.1", host, f"transfer-encoding{blank}: chunked", body=b"0\r\n\r\n") == b"400"
 PY
 
 # A token that is rotated: the new one is good at once, the old one no more; who listens by it hears nothing more.
