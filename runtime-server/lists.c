@@ -23,6 +23,7 @@
 
 #define DIGEST_LEN 64
 #define KEEP_S     (30 * 86400)
+#define NEW_S      3600 /* whoever wrote it was killed */
 
 /* --- clean ------------------------------------------------------------------------------------ */
 
@@ -163,8 +164,9 @@ static void forget_old(const struct server *s)
     const struct dirent *e;
     while (d && (e = readdir(d))) {
         struct stat st;
-        if (e->d_name[0] != '.' && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(st.st_mode) && st.st_mtime < time(NULL) - KEEP_S)
+        time_t keep = e->d_name[0] == '.' ? NEW_S : KEEP_S;
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            st.st_mtime < time(NULL) - keep)
             unlinkat(dirfd(d), e->d_name, 0);
     }
 }

@@ -47,7 +47,10 @@ at 0 wait_job c0 succeeded
 # a list by its digest: clean, and every server its share of it
 { cd "$SRC" && find . -name '*.bin' | sort | head -40; } >"$T/list"
 echo "$(tail -n 1 "$T/list")" >>"$T/list"
+mkdir -p "$T/serve-0/lists" # of a server that was killed while it wrote
+touch -d "2 hours ago" "$T/serve-0/lists/.new-abcdef"
 at 2 expect_code 200 POST /v1/lists --data-binary "@$T/list"
+[ ! -e "$T/serve-0/lists/.new-abcdef" ] || fail "half a list stays"
 expect "paths" "$(answer paths) $(answer duplicates)" "40 1"
 digest=$(answer digest)
 at 1 expect_code 200 GET "/v1/lists/$digest"
