@@ -15,7 +15,7 @@
 
 #define FAILED_PAUSE_NS (30 * NS_PER_S)
 #define FULL_PAUSE_NS   (5 * NS_PER_S)
-#define NO_INODE        " (no inode is left there, see df -i: remove other files)"
+#define CURE_MAX        64
 
 static bool means_full(int error)
 {
@@ -39,16 +39,31 @@ bool health_look(struct health *h, int dir_fd)
     return false;
 }
 
+static const char *cure_of(int error, int dir_fd)
+{
+    switch (error) {
+    case ENOSPC:
+        return file_few_inodes(dir_fd, 1, NULL)
+                   ? " (no inode is left there, see df -i: remove other files)"
+                   : " (make room on that disk)";
+    case EDQUOT:
+        return " (make room there, or raise the quota)";
+    case EFBIG:
+        return " (raise ulimit -f)";
+    default:
+        return "";
+    }
+}
+
 void health_error(struct health *h, int dir_fd, const struct err *e)
 {
     if (!health_look(h, dir_fd))
         return;
     bool full = means_full(e->sys);
-    bool no_inode = e->sys == ENOSPC && file_few_inodes(dir_fd, 1, NULL);
     h->state = full ? HEALTH_FULL : HEALTH_FAILED;
     h->retry_ns = clock_mono_ns() + (full ? FULL_PAUSE_NS : FAILED_PAUSE_NS);
-    snprintf(h->why, sizeof h->why, "%.*s%s", (int)(sizeof h->why - sizeof NO_INODE), e->msg,
-             no_inode ? NO_INODE : "");
+    snprintf(h->why, sizeof h->why, "%.*s%s", (int)(sizeof h->why - CURE_MAX), e->msg,
+             cure_of(e->sys, dir_fd));
 }
 
 void health_full(struct health *h, const char *why)

@@ -62,14 +62,20 @@ static uint64_t lay_out(const struct pack *p, struct record *r, size_t n)
     return at - from;
 }
 
+/* Why nothing more was written than up to there: the next byte tells. */
+static int why_short(const struct pack *p, uint64_t at)
+{
+    return pwrite(p->fd, "", 1, (off_t)at) < 0 ? errno : ENOSPC;
+}
+
 /* Fill [from, to) of the file. */
 static int write_pieces(const struct pack *p, const struct iovec *iov, int n, uint64_t from,
                         uint64_t to, struct err *err)
 {
     ssize_t wrote = pwritev(p->fd, iov, n, (off_t)from);
     if (wrote != (ssize_t)(to - from))
-        return err_sys(err, wrote < 0 ? errno : ENOSPC, "append to pack %u in %s", p->number,
-                       p->tier->dir);
+        return err_sys(err, wrote < 0 ? errno : why_short(p, from + (uint64_t)wrote),
+                       "append to pack %u in %s", p->number, p->tier->dir);
     return 0;
 }
 

@@ -17,6 +17,7 @@ limited 1000 mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --no-keeper
 pid=$(daemon_pid)
 same_tree "$SRC" "$MNT"
 until_true 10 test "$(status cache.tiers.0.state)" = full || fail "state: $(status cache.tiers.0.state)"
+[[ $(status cache.tiers.0.why) == "append to pack 0 in $CACHE: File too large (raise ulimit -f)" ]] || fail "why: $(status cache.tiers.0.why)"
 expect "errors" "$(status reads.errors)" 0
 at_least "samples kept" "$(status cache.samples)" 1
 drop_pages

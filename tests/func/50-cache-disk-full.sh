@@ -13,6 +13,8 @@ drop_pages
 same_tree "$SRC" "$MNT"
 expect "errors" "$(status reads.errors)" 0
 state=$(status cache.tiers.0.state)
+[ "$state" != full ] || status cache.tiers.0.why | has "No space left on device .make room on that disk.$" ||
+    fail "status says: $(status cache.tiers.0.why)" # a larger --cache is no help
 [ "$state" != ok ] || at_most "used of 8 MiB" "$(status cache.tiers.0.used)" $((8 << 20))
 unmount
 umount "$T/small"
