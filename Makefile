@@ -120,9 +120,12 @@ CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DSAMPAN_DEBU
                   -DSAMPAN_TEST_LAYERS
 CFLAGS_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link \
                   -fno-sanitize-recover=undefined
-CFLAGS  += -std=gnu17 $(WARN) $(CFLAGS_$(VARIANT)) -fPIE -pthread -D_GNU_SOURCE \
-           -D_FILE_OFFSET_BITS=64 -DSAMPAN_VERSION='"$(VERSION)"' -include common/base/banned.h
-LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(VARIANT))) -pie -pthread -Wl,-z,relro,-z,now
+# `make CFLAGS=-O3` adds to what every file needs, and comes last; so does what the environment holds.
+CFLAGS_GIVEN  := $(CFLAGS)
+LDFLAGS_GIVEN := $(LDFLAGS)
+override CFLAGS   = -std=gnu17 $(WARN) $(CFLAGS_$(VARIANT)) -fPIE -pthread -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 \
+                    -DSAMPAN_VERSION='"$(VERSION)"' -include common/base/banned.h $(CFLAGS_GIVEN)
+override LDFLAGS  = $(filter -fsanitize=%,$(CFLAGS_$(VARIANT))) -pie -pthread -Wl,-z,relro,-z,now $(LDFLAGS_GIVEN)
 
 .DEFAULT_GOAL := all
 .PHONY: all

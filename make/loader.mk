@@ -11,7 +11,7 @@ LOADER_PIC     := $(LOADER_SRCS:%.c=$(BUILD)/pic/loader/%.o)
 LOADER_LIBS    := jansson libjpeg libpng
 
 # Loops over pixels: the optimiser makes vectors of them from here on.
-$(BUILD)/obj/trainer/loader/resample.o $(BUILD)/pic/loader/trainer/loader/resample.o: CFLAGS += -O3
+$(BUILD)/obj/trainer/loader/resample.o $(BUILD)/pic/loader/trainer/loader/resample.o: override CFLAGS += -O3
 
 $(BUILD)/pic/loader/%.o: %.c Makefile make/loader.mk
 	@mkdir -p $(@D)
