@@ -19,8 +19,12 @@ deps-dev: deps
 
 # A machine that cannot build is told what to do before the first line of noise.
 ifneq (,$(filter all install deb tools module-% unit-%,$(or $(MAKECMDGOALS),all)))
-ifneq (2,$(words $(foreach p,$(firstword $(CC)) pkg-config,$(shell command -v $(p)))))
-$(error cannot build: no C compiler ($(CC)) or no pkg-config here (run "make deps-build", as root or with sudo))
+LACKING := $(shell for p in $(firstword $(CC)) pkg-config protoc-c; do command -v $$p >/dev/null || echo $$p; done)
+ifeq (,$(LACKING))
+LACKING := $(shell for l in $(call pkgs_of,$(MODULES)); do pkg-config --exists $$l || echo $$l; done)
+endif
+ifneq (,$(LACKING))
+$(error cannot build: no $(LACKING) here (run "make deps-build", as root or with sudo))
 endif
 endif
 
