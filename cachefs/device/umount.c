@@ -191,17 +191,23 @@ static int busy_error(const char *mountpoint, struct err *err)
                    users.data);
 }
 
-/* One attempt. 0 or an errno; a helper's refusal is EBUSY when the mount is still there. */
-static int umount_once(const char *mountpoint, bool lazy)
+/* One attempt: 0, an errno, or -1 with what the helper says. It says so in English everywhere. */
+static int umount_once(const char *mountpoint, bool lazy, struct err *err)
 {
+    struct err said = {0};
+
     if (umount2(mountpoint, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
         return 0;
     if (errno != EPERM)
         return errno;
-    const char *const argv[] = {"fusermount3", "-u", "-q", lazy ? "-z" : "--", mountpoint, NULL};
-    if (mount_run_helper(argv, "umount", NULL) == 0)
+    const char *const argv[] = {"fusermount3", "-u", lazy ? "-z" : "--", mountpoint, NULL};
+    if (mount_run_helper(argv, mountpoint, &said) == 0)
         return 0;
-    return EBUSY;
+    if (strstr(said.msg, "resource busy"))
+        return EBUSY;
+    bool no_table = strstr(said.msg, "/etc/mtab: No such file") != NULL;
+    return err_set(err, said.class, "umount %s%s", said.msg,
+                   no_table ? " (as root: ln -s /proc/self/mounts /etc/mtab)" : "");
 }
 
 /* Asks a server that is alive to open nothing for a while. A dead one makes this fail at once. */
@@ -295,15 +301,15 @@ int mount_end(const char *mountpoint, bool lazy, struct err *err)
                        row->user);
     /* The pusher opens a file for some microseconds at a time: try again before calling it busy. */
     for (int i = 0; i < BUSY_TRIES; i++) {
-        e = umount_once(path, lazy);
+        e = umount_once(path, lazy, err);
         if (e != EBUSY)
             break;
         if (!i)
             hush(path);
         nanosleep(&pause, NULL);
     }
-    if (!e)
-        return 0;
+    if (e <= 0)
+        return e;
     if (e == EBUSY)
         return busy_error(path, err);
     return err_sys(err, e, "umount %s", path);

@@ -40,3 +40,16 @@ expect "exit code of doctor" "$code" 1
 grep -q "^wrong .*FUSE device cannot be opened.*chmod 666" "$T/doctor" || fail "doctor says: $(cat "$T/doctor")"
 refused 4 "chmod 666 /dev/fuse" sampan mount "file://$SRC" "$MNT" --no-keeper --cache "ssd:$CACHE=1GiB"
 nothing_left
+
+chmod 666 "$T/fuse"
+# A container without a table of mounts: the helper mounts there and does not unmount. Its reason is told, not that the
+# mount is busy.
+sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB"
+cp -a /etc "$T/etc"
+rm -f "$T/etc/mtab"
+mount --bind "$T/etc" /etc
+refused 4 "fusermount3: .*/etc/mtab: No such file.*ln -s" sampan umount "$MNT"
+refused 4 "fusermount3: .*/etc/mtab: No such file.*ln -s" sampan umount --lazy "$MNT"
+umount /etc
+sampan umount "$MNT"
+nothing_left
