@@ -12,4 +12,5 @@ help:
 	@echo "make crash SECONDS=300  kill -9 of cachefs and keeper under readers that compare every byte"
 	@echo "make cuda       the GPU backend: declarations against the vendor's headers, kernels by the real compiler (CUDA_WHEELS=)"
 	@echo "make conformance  suites from outside, with MinIO    make bare  the demo in a bare Debian 12"
-	@echo "make install deb images  DESTDIR= PREFIX=         make deps deps-dev venv  what the machine must have"
+	@echo "make crd        deploy/crd anew, from the tables of common/api"
+	@echo "make install uninstall deb images  DESTDIR= PREFIX=         make deps deps-dev venv  what the machine must have"
