@@ -25,6 +25,10 @@ plugin=$SAMPAN_TESTS/../deploy/kubectl/kubectl-sampan
 words() { tr '\n' ' ' <"$ASKED/words"; }
 object() { field "$1" <"$ASKED/object"; }
 
+for ask in "" help "top --help" "submit x -h"; do
+    # shellcheck disable=SC2086
+    expect "what '$ask' is told" "$("$plugin" $ask | head -1)" "kubectl sampan: sets of samples and the jobs on them"
+done
 "$plugin" status -n team
 expect "status" "$(words)" "-n team get samplesets "
 echo flowers-runtime-0 >"$ASKED/pod"
