@@ -80,6 +80,12 @@ class _Order:
         return text.value.decode()
 
 
+def _of_token(token):
+    """Samples and name of the sampler (docs/formats/order.md)."""
+    _, samples, _, spec, *_ = token.split(":")
+    return samples, spec.split(",")[0]
+
+
 def _value(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -102,6 +108,7 @@ class Sampler:
         self._current, self._taken = None, 0
         self._order = _Order(self.spec(), self.samples)
         self._order_epoch = self.epoch
+        self._kind = _of_token(self._order.token(0))
         if mount is not None:
             _mount.set_sampler(mount, self._node_spec())
 
@@ -180,6 +187,9 @@ class Sampler:
         if not isinstance(token, str) or not isinstance(epoch, int):
             raise ValueError(f"{state!r}: want what state_dict() gave")
         order = _Order(token=token, ranks=ranks, rank=rank)
+        if _of_token(token) != self._kind:
+            theirs, here = (f"{name}, {samples} samples" for samples, name in (_of_token(token), self._kind))
+            raise ValueError(f"resume token: of {theirs}; here: {here}")
         self._resumed, self._current, self._taken, self.epoch = (order, epoch), None, 0, epoch
 
 

@@ -123,6 +123,16 @@ for bad, keys in (({}, {}), (None, {}), ({"token": b"x", "epoch": 0}, {}), (stat
         raise AssertionError(f"{bad} {keys} was taken")
     except ValueError as refused:
         assert "state_dict()" in str(refused) or "ranks are counted from 0" in str(refused), refused
+for other, part in ((sampan.sampler("random", 10), "of paddle-distributed, 11 samples; here: paddle-distributed, 10"),
+                    (sampan.sampler("torch-distributed", 11), "of paddle-distributed, 11 samples; here: torch-distributed, 11")):
+    numbers = list(other)
+    try:
+        other.load_state_dict(state)
+        raise AssertionError("numbers of another set, or in another order, are gone on with")
+    except ValueError as refused:
+        assert part in str(refused), refused
+    other.set_epoch(0)
+    same("it goes on with its own", list(other), numbers)
 same("it is what it was", list(s), [[4, 10], [9, 3]])
 # Copies, and what another process gets, are samplers of their own.
 again.load_state_dict(state)
