@@ -196,8 +196,9 @@ static int specs_of(const struct batch_options *o, const char *token, struct ord
 
 bool batch_reorders(const struct batch_options *o, const char *token)
 {
-    struct order_spec mine, theirs; /* if they cannot be read, opening the source says why */
-    return specs_of(o, token, &mine, &theirs, NULL) == 0 && !order_spec_same(&mine, &theirs);
+    struct order_spec mine, theirs; /* another kind, and none, are refused by opening the source */
+    return specs_of(o, token, &mine, &theirs, NULL) == 0 && mine.kind == theirs.kind &&
+           !order_spec_same(&mine, &theirs);
 }
 
 int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,

@@ -160,6 +160,7 @@ refused_within() { # WHAT-TO-DO OPTIONS…
     "$TRAIN" "${set[@]}" --batch_size 8 "$@" 2>"$T/0.log" >"$T/0.json" && fail "it goes on somewhere"
     grep -q "^sampan-train: --data: resume token: of .* is within a pass, and goes on with the --data and --sampler of before: with others, $what)" \
         "$T/0.log" || fail "it does not say '$what': $(cat "$T/0.log")"
+    ! grep -q "is read in the order of before" "$T/0.log" || fail "it says both: $(cat "$T/0.log")"
 }
 cp -r "$SRC" "$T/more"
 cp "$(find "$SRC/class-000" -type f | head -n 1)" "$T/more/class-000/zz.jpg"
