@@ -292,9 +292,8 @@ static void leave(struct kube_client *c, struct call *call)
     counter_add(&c->numbers.in_flight, (uint64_t)-1);
 }
 
-static void put_off(struct kube_client *c, unsigned retry_after_s, uint64_t now)
+static void put_off(struct kube_client *c, unsigned s, uint64_t now)
 {
-    unsigned s = retry_after_s < PUT_OFF_MAX_S ? retry_after_s : PUT_OFF_MAX_S;
     if (now + s * NS_PER_S > c->gate)
         c->gate = now + s * NS_PER_S;
 }
@@ -305,6 +304,8 @@ static void finish(struct kube_client *c, struct call *call, CURLcode code)
     uint64_t now = clock_mono_ns();
     struct kube_answer a = {.status = call->answer.status,
                             .retry_after_s = call->answer.retry_after_s};
+    if (a.retry_after_s > PUT_OFF_MAX_S) /* a proxy may name hours, and be back before */
+        a.retry_after_s = PUT_OFF_MAX_S;
     leave(c, call);
     if (!call->watch)
         histogram_add(&c->numbers.latency, now - call->began);

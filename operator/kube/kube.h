@@ -78,7 +78,7 @@ void kube_close(struct kube_client *c);
 
 struct kube_answer {
     int status;             /* of HTTP; 0: none came */
-    unsigned retry_after_s; /* 0: not said */
+    unsigned retry_after_s; /* 0: not said; a minute at most */
     char reason[64];        /* of a refusal: "AlreadyExists"; "": none */
 };
 

@@ -46,5 +46,9 @@ kube.job("rotated", children=2)
 kube.running("rotated")
 expect("each child once", kube.created(MAPS), 1 + 7 * 3 * 3 + 1 + 2)
 expect("children", len(kube.names(MAPS)), 7 * 3 * 3 + 2)
+# --- who is in between says when to come back; an operator that keeps away for a day is of no use
+kube.control(fail={"status": 503, "retry_after": 86400, "n": 1, "method": "GET", "path": "/apis/batch.paddlepaddle.org/v1/paddlejobs"})
+kube.control(cut=True)
+until(lambda: f"a minute's rest: {op.log()[-2000:]}", lambda: "again in 60000 ms" in op.log())
 op.stop()
 PY
