@@ -266,9 +266,9 @@ static int copy_object(const struct copying *c, struct err *err)
 
 static int copy_once(const struct copying *c, struct err *err)
 {
-    if (c->src->row.kind == SYNC_FOLDER)
-        return fetch_folder(c->run->fetch, c->run->to, c->key, err);
-    return copy_object(c, err);
+    if (c->src->row.kind != SYNC_FOLDER)
+        return copy_object(c, err);
+    return check_parents(c, err) || fetch_folder(c->run->fetch, c->run->to, c->key, err) ? -1 : 0;
 }
 
 static int take_folder(void *arg, const char *key, const struct stat *st, struct err *err)

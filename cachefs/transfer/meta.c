@@ -184,25 +184,34 @@ int put_link(const struct copying *c, const struct meta *meta, const struct byte
     return store_local_set_attrs(r->to, c->key, &attrs, err);
 }
 
-/* Names and links of a bucket are anybody's: a link among them must not lead what is written below
- * its name out of the destination. Nor does one of a destination whose links are not followed when
- * it is listed: what lies behind it is not of it, and may be gone with the link. */
+/* A link of the destination that stands where the source has a folder is not written through: it
+ * may lead anywhere. Between folders, --links has the folder take its place, as rsync does, and
+ * --delete-dst has deleted it by now unless a pattern keeps it. Names and links of a bucket are
+ * anybody's: there nothing makes way. */
 int check_parents(const struct copying *c, struct err *err)
 {
     const struct sync_run *r = c->run;
-    bool names_of_a_bucket = r->conf->links && !is_local(c->source->store);
-    if (!is_local(r->to) || (!names_of_a_bucket && !r->conf->delete_dst))
+    bool replaces = r->conf->links && !r->conf->delete_dst && is_local(c->source->store);
+    if (!is_local(r->to) || (!r->conf->links && !r->conf->delete_dst))
         return 0;
     for (const char *slash = strchr(c->key, '/'); slash; slash = strchr(slash + 1, '/')) {
         cleanup_free char *folder = xstrndup(c->key, (size_t)(slash - c->key));
         struct stat st;
-        if (slash[1] == '\0')
+        if (slash[1] == '\0' && !replaces)
             return 0;
-        if (store_local_stat(r->to, folder, &st, NULL) == 0 && S_ISLNK(st.st_mode))
+        if (store_local_stat(r->to, folder, &st, NULL) || !S_ISLNK(st.st_mode))
+            continue;
+        if (!replaces)
             return err_set(err, ERR_DENIED,
                            "\"%s\" is a link at the destination: nothing is "
                            "written through it",
                            folder);
+        /* Another worker may have done so, and made the folder. */
+        struct err why = {0};
+        if (store_local_delete(r->to, folder, &why) && why.sys != EISDIR) {
+            *err = why;
+            return -1;
+        }
     }
     return 0;
 }
