@@ -313,7 +313,9 @@ static int copy(const struct copying *c, struct err *err)
         struct err e = {0};
         if (copy_once(c, &e) == 0 || (make_way(c) && copy_once(c, &e) == 0))
             return 0;
-        if (e.class == ERR_STALE && i < CHANGES_MAX &&
+        /* Another run took its upload for one that was left behind. */
+        bool upload_gone = e.class == ERR_NOT_FOUND && c->src->row.size >= FETCH_PUT_WHOLE;
+        if ((e.class == ERR_STALE || upload_gone) && i < CHANGES_MAX &&
             look(c->run, c->source->store, c->from, c->src, &e) == 0)
             continue;
         if (e.class == ERR_STALE)
