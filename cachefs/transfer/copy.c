@@ -245,13 +245,29 @@ static int copy_link(const struct copying *c, const struct meta *meta, const str
     return 0;
 }
 
+/* 1: the server has no such request, or has it not for this object: it goes through here. */
+static int copy_by_server(const struct copying *c, struct err *err)
+{
+    struct sync_run *r = c->run;
+    struct err why = {0};
+    if (!c->source->same_server || c->src->row.size >= FETCH_COPY_MAX)
+        return 1;
+    if (fetch_copy(r->fetch, r->to, c->key, c->source->store, c->from, c->src->etag, &why) == 0)
+        return 0;
+    if (why.class == ERR_FAILED || why.class == ERR_USAGE)
+        return 1;
+    *err = why;
+    return -1;
+}
+
 static int copy_object(const struct copying *c, struct err *err)
 {
     struct sync_run *r = c->run;
     cleanup_bytes struct bytes target = {0};
     struct meta meta = {.m.mtime_ns = c->src->row.mtime_ns};
-    if (c->source->same_server && c->src->row.size < FETCH_COPY_MAX)
-        return fetch_copy(r->fetch, r->to, c->key, c->source->store, c->from, c->src->etag, err);
+    int copied = copy_by_server(c, err);
+    if (copied <= 0)
+        return copied;
     bool looked = r->conf->links && may_be_link(c->source->store, c->src);
     int is_link = looked ? link_target(c, &meta, &target, err) : 0;
     if (is_link < 0 || check_parents(c, err))

@@ -10,8 +10,8 @@
 Objects with metadata and ETags as S3 makes them, listings by page, copies (also of ranges, with If-Match),
 uploads in parts. What nobody but the tests may do is below /_: GET
   /_set?NAME=VALUE        deny=1 answers 403 to what writes, deny=2 only to what deletes, fail=N 503 to the next N requests, down=1 drops all connections,
-                          late=MS delays all answers, nocopy=1 answers 501 to copies of ranges, hold=1 keeps what writes
-                          waiting until hold=0, park=1 keeps each request waiting that comes until park=0, the Nth of
+                          late=MS delays all answers, nocopy=1 answers 501 to copies of ranges, nocopy=2 to all copies, hold=1
+                          keeps what writes waiting until hold=0, park=1 keeps each request waiting that comes until park=0, the Nth of
                           them until free=N, silent=1 does what ends an upload and answers it when silent=0,
                           lost=N does the next N of these and drops their connections, odd=1 makes ETags of nothing, as of
                           buckets that are encrypted with a key of their own
@@ -331,6 +331,8 @@ class S3(http.server.BaseHTTPRequestHandler):
             KEPT.put("upload", upload, int(self.query["partNumber"]), body=body, etag=etag)
             UPLOADS[upload][2][int(self.query["partNumber"])] = (body, etag)
         elif copied:
+            if SETTINGS.get("nocopy") == 2:
+                raise Refusal(501, "NotImplemented")
             self.count("COPY")
             old = self.source()
             replace = self.headers.get("x-amz-metadata-directive") == "REPLACE"
