@@ -246,6 +246,8 @@ bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns)
 {
     struct place e;
     uint64_t least = age_ns / (60 * NS_PER_S) + TOUCH_MINUTES;
+    if (cache_guests_have(c, unit))
+        return c->guests.ops->unused(c->guests.arg, unit, age_ns);
     cache_tick(c);
     uint32_t now = atomic_load(&c->now_min);
     ACQUIRE(&stripe_of(c, unit)->lock);

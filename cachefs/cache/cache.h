@@ -137,8 +137,8 @@ bool cache_knows_named(const struct cache *c);
  * them are missing, what is not pinned is kept only where it leaves room for those. */
 void cache_expect(struct cache *c, uint64_t samples, uint64_t bytes);
 void cache_drop(struct cache *c, uint64_t unit);
-/* Is it in a pack, and was not read for so long? Last uses are known to some minutes: in doubt it
- * was used. */
+/* Is it in a pack or with a guest, and was not read for so long? Last uses in packs are known to
+ * some minutes: in doubt it was used. */
 bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns);
 int cache_clear(struct cache *c, struct err *err);                    /* everything, at once */
 int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err); /* sum over the tiers */
@@ -179,6 +179,8 @@ struct guests_ops {
     int64_t (*read)(void *arg, uint64_t unit, uint32_t off, void *buf, uint32_t len);
     /* All of it, as the disk has it now: as cache_verify(). What is bad is to be held no more. */
     int (*verify)(void *arg, uint64_t unit, struct err *err);
+    /* Did nobody read of its file, or have it open, for so long? */
+    bool (*unused)(void *arg, uint64_t unit, uint64_t age_ns);
     /* Files that nobody reads go, the longest unused first, until all together take no more than
      * `bytes`; but not those that are to stay (NULL: none) … */
     void (*shrink)(void *arg, uint64_t bytes, guests_pick_fn *stays, const void *ctx);

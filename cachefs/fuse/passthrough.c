@@ -338,6 +338,7 @@ static bool start_opens(struct frontend *f)
 static const struct guests_ops guests_ops = {
     .read = shards_read,
     .verify = shards_verify,
+    .unused = shards_unused,
     .shrink = shards_shrink,
     .spare = shards_spare,
     .name = shards_name,

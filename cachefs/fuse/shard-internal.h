@@ -43,7 +43,8 @@ struct shard {
     bool wanted;           /* on the filler's list */
     bool doomed;           /* goes with its last user; under the shards' lock */
     unsigned users;        /* opens, the filler: it stays while there are any */
-    uint64_t used_at;      /* age */
+    bool opened;           /* by its users, who do not just look at its blocks */
+    int64_t used_at;       /* last opened, or closed by all: kept as the time of `ID.sums` */
     struct shard *next;
 };
 
@@ -52,9 +53,8 @@ struct shards {
     char *dir;
     uint64_t magic;       /* of files of this lineage of ids */
     uint64_t limit, used; /* bytes reserved; under lock */
-    uint64_t clock;
-    struct shard *list; /* under lock */
-    struct tier *tier;  /* that the folder lies in, whose limit it shares; NULL: none */
+    struct shard *list;   /* under lock */
+    struct tier *tier;    /* that the folder lies in, whose limit it shares; NULL: none */
 };
 
 static inline uint64_t unit_blocks(uint64_t size)
@@ -85,6 +85,7 @@ void shards_doom(struct shards *s, struct shard *shard);
  * more. */
 int64_t shards_read(void *shards, uint64_t unit, uint32_t off, void *buf, uint32_t len);
 int shards_verify(void *shards, uint64_t unit, struct err *err);
+bool shards_unused(void *shards, uint64_t unit, uint64_t age_ns);
 void shards_shrink(void *shards, uint64_t bytes, guests_pick_fn *stays, const void *ctx);
 uint64_t shards_spare(void *shards, guests_pick_fn *stays, const void *ctx);
 void shards_name(void *shards, guests_pick_fn *named, const void *ctx);

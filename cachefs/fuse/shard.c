@@ -12,6 +12,7 @@
 
 #include "cache.h"
 #include "cleanup.h"
+#include "clock.h"
 #include "mem.h"
 
 #define SHARD_MAGIC 0x31647268734e4d53ull /* "SMNshrd1" */
@@ -277,9 +278,19 @@ struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size)
         x = add(s, id, size);
     if (x) {
         x->users++;
-        x->used_at = ++s->clock;
+        x->used_at = clock_wall_ns();
+        x->opened = true;
     }
     return x;
+}
+
+/* For the next process, too. */
+static void note_use(struct shard *x)
+{
+    const struct timespec now = clock_timespec(x->used_at = clock_wall_ns());
+
+    (void)futimens(x->sums, (const struct timespec[2]){now, now});
+    x->opened = false;
 }
 
 void shards_unuse(struct shards *s, struct shard *shard)
@@ -288,6 +299,8 @@ void shards_unuse(struct shards *s, struct shard *shard)
 
     if (--shard->users)
         return;
+    if (shard->opened)
+        note_use(shard);
     close_files(shard);
     if (shard->doomed)
         forget(s, shard);
@@ -317,14 +330,30 @@ uint64_t shards_used(struct shards *s)
     return s->used;
 }
 
-struct shard *shards_use_holder(struct shards *s, uint64_t unit)
+static struct shard *find_holder(struct shards *s, uint64_t unit)
 {
-    ACQUIRE(&s->lock);
     struct shard *x = s->list;
-    bool refused;
 
     while (x && (unit < x->id || unit - x->id >= x->n_blocks))
         x = x->next;
+    return x;
+}
+
+bool shards_unused(void *shards, uint64_t unit, uint64_t age_ns)
+{
+    struct shards *s = shards;
+    ACQUIRE(&s->lock);
+    const struct shard *x = find_holder(s, unit);
+
+    return x && !x->users && clock_wall_ns() - x->used_at >= (int64_t)age_ns;
+}
+
+struct shard *shards_use_holder(struct shards *s, uint64_t unit)
+{
+    ACQUIRE(&s->lock);
+    struct shard *x = find_holder(s, unit);
+    bool refused;
+
     if (x && !x->users)
         x = open_again(s, x, &refused);
     if (x)
@@ -373,6 +402,7 @@ static void take_up(struct shards *s, const char *name)
 {
     struct sums_head head;
     struct shard *x = NULL;
+    struct stat st;
     uint64_t id;
     char path[4200];
 
@@ -380,13 +410,16 @@ static void take_up(struct shards *s, const char *name)
         return;
     snprintf(path, sizeof(path), "%s/%s", s->dir, name);
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-        head.magic == s->magic && head.id == id)
+    if (fd >= 0 && fstat(fd, &st) == 0 &&
+        pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) && head.magic == s->magic &&
+        head.id == id)
         x = add(s, id, head.size);
-    if (x)
-        close_files(x);
-    else
+    if (!x) {
         remove_files(s->dir, id);
+        return;
+    }
+    x->used_at = clock_ns_of(&st.st_mtim);
+    close_files(x);
 }
 
 static void remove_orphan(struct shards *s, const char *name)
