@@ -186,8 +186,24 @@ static bool has_two_ends(const struct request *r)
     return n > 1;
 }
 
-/* The head is here: is there such a route, and may this client use it? If not, the answer is
- * queued, and the library takes no body. */
+/* By its length, which the library has checked; of one in chunks it shows as it comes. */
+static bool says_too_large(const struct request *r)
+{
+    const char *length = request_header(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return length && strtoull(length, NULL, 10) > route_body_max(r->route);
+}
+
+static enum MHD_Result refuse_body(struct request *r)
+{
+    return refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "limit",
+                  route_body_max(r->route) > BODY_MAX
+                      ? "the body is larger than 64 MiB (send it in parts)"
+                      : "the body is larger than 1 MiB (POST a long list of "
+                        "paths to /v1/lists and name its digest)");
+}
+
+/* The head is here: is there such a route, may this client use it, and has its body room? If not,
+ * the answer is queued, and the library takes no body. */
 static enum MHD_Result begin(struct request *r, const char *method, const char *url)
 {
     struct server *s = r->server;
@@ -215,18 +231,14 @@ static enum MHD_Result begin(struct request *r, const char *method, const char *
         return refuse_client(r, MHD_HTTP_UNAUTHORIZED, "denied",
                              "want the header \"Authorization: Bearer TOKEN\" with the server's "
                              "token");
-    return MHD_YES;
+    return says_too_large(r) ? refuse_body(r) : MHD_YES;
 }
 
 static enum MHD_Result finish(struct request *r)
 {
     struct answer a = {.status = MHD_HTTP_INTERNAL_SERVER_ERROR};
     if (r->too_large)
-        return refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "limit",
-                      route_body_max(r->route) > BODY_MAX
-                          ? "the body is larger than 64 MiB (send it in parts)"
-                          : "the body is larger than 1 MiB (POST a long list of "
-                            "paths to /v1/lists and name its digest)");
+        return refuse_body(r);
     http_clients_step(r->connection, STEP_UNLIMITED); /* the time is ours now */
     r->route->serve(r, &a);
     if (r->route->serve != serve_events)

@@ -63,6 +63,10 @@ assert code("GET /v1/jobs HTTP/1.1", host, length, "Content-Length: 0", body=b"1
 for blank in " ", "\t":
     assert code("GET /v1/jobs HTTP/1.1", host, f"Content-Length{blank}: 5", body=b"12345") == b"400"
     assert code("GET /v1/jobs HTTP/1.1", host, f"transfer-encoding{blank}: chunked", body=b"0\r\n\r\n") == b"400"
+# A body that says that it is too large is not waited for.
+assert code("POST /v1/jobs HTTP/1.1", host, "Content-Length: 1048577") == b"413"
+assert code("POST /v1/jobs HTTP/1.1", host, "Content-Length: 18446744073709551614") == b"413"
+assert code("POST /v1/lists HTTP/1.1", host, "Content-Length: 67108865") == b"413"
 PY
 
 # A token that is rotated: the new one is good at once, the old one no more; who listens by it hears nothing more.
