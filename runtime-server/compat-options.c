@@ -62,13 +62,22 @@ static void mask_node(const struct json *node, struct json_writer *w, const char
     jw_end(w);
 }
 
+/* The '@' before the host, which has none itself: a secret may have some, and slashes. */
+static const char *find_host(const char *colon)
+{
+    const char *at = strchr(colon, '@');
+    for (const char *next = at; next; next = memchr(at + 1, '@', strcspn(at + 1, "/")))
+        at = next;
+    return at;
+}
+
 /* Takes the keys out of an address. True: there were some. */
 static bool take_keys(const char *uri, struct bytes *ret_uri, struct bytes *access,
                       struct bytes *secret)
 {
     const char *scheme = strstr(uri, "://"), *host = scheme ? scheme + 3 : uri;
     const char *colon = memchr(host, ':', strcspn(host, "/"));
-    const char *at = colon ? strchr(colon, '@') : NULL;
+    const char *at = colon ? find_host(colon) : NULL;
     bool port = at && strspn(colon + 1, "0123456789") == strcspn(colon + 1, "/");
     if (!scheme || !at || port) {
         bytes_add_str(ret_uri, uri);

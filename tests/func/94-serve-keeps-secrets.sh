@@ -59,6 +59,16 @@ for path in ../etc a/../../b .. /.. a/..; do
 done
 expect_code 200 GET /v1/jobs
 expect "jobs" "$(answer jobs)" "[]"
+
+# A secret may hold what stands before a host, and slashes.
+n=0
+for secret in p@Hunter2 p/w@Hunter2 @Hunter2@; do
+    expect_code 200 POST /upload/syncOptions -H "filename: at-$((++n))" \
+        -d "{\"source\":\"minio://KEYID:$secret@127.0.0.1:1/b/a@b\",\"destination\":\"minio://127.0.0.1:1/b/y\"}"
+    expect_code 200 GET "/v1/jobs/sync.at-$n"
+    expect "what is kept of it" "$(answer options.sources.0)" minio://127.0.0.1:1/b/a@b
+    ! grep -q Hunter2 "$T/answer" || fail "a secret came back: $(cat "$T/answer")"
+done
 stop_serve
 
 # Without a token only names of this machine are answered: a page cannot come by another name.
