@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "conf.h"
 #include "mem.h"
 #include "order.h"
 #include "owner.h"
@@ -141,11 +142,13 @@ static int set_mount(struct job_run *r, struct server *s, const struct json *o, 
 
 struct warmed {
     uint64_t samples, bytes, already, fetched, failed, omitted;
+    uint64_t unfit, unfit_bytes, room; /* of a share that the cache cannot hold */
     double seconds;
     bool verified;
     struct bytes failures; /* objects, with commas */
     size_t n_failures;
     char first[500]; /* of the failures */
+    char first_unfit[300];
 };
 
 static void add_failures(struct warmed *all, const struct json *result)
@@ -173,11 +176,17 @@ static void add_result(struct warmed *all, const struct json *result)
 {
     double seconds = 0;
     bool verified = false;
+    const char *unfit;
     all->samples += json_uint_at(result, "samples");
     all->bytes += json_uint_at(result, "bytes");
     all->already += json_uint_at(result, "already");
     all->fetched += json_uint_at(result, "fetched");
     all->failed += json_uint_at(result, "failed");
+    if (!all->unfit && json_str(result, "first_unfit", &unfit, NULL) == 0)
+        snprintf(all->first_unfit, sizeof all->first_unfit, "%s", unfit);
+    all->unfit += json_uint_at(result, "unfit");
+    all->unfit_bytes += json_uint_at(result, "unfit_bytes");
+    all->room = json_uint_at(result, "room");
     json_num(result, "seconds", &seconds, NULL);
     json_bool(result, "verified", &verified, NULL);
     all->seconds += seconds;
@@ -200,15 +209,32 @@ static void write_result(const struct warmed *all, struct bytes *ret)
     jw_raw(&w, "failures", failures);
     jw_uint(&w, "failures_omitted", all->omitted);
     jw_bool(&w, "verified", all->verified);
+    jw_uint(&w, "unfit", all->unfit);
+    jw_uint(&w, "unfit_bytes", all->unfit_bytes);
+    jw_str(&w, "first_unfit", all->first_unfit);
+    jw_uint(&w, "room", all->room);
     jw_end(&w);
 }
 
-/* Samples that could not be had fail the job; the first of them is named, the others are in its
- * result. */
+static int say_unfit(const struct warmed *all, struct err *err)
+{
+    char bytes[32], room[32];
+    conf_format_size(all->unfit_bytes, bytes);
+    conf_format_size(all->room, room);
+    return err_set(err, ERR_LIMIT,
+                   "%llu of %llu samples (%s) of this share do not fit into %s, from %s on: they "
+                   "come from elsewhere when they are read (give it a larger --cache, or more "
+                   "partitions)",
+                   (unsigned long long)all->unfit, (unsigned long long)all->samples, bytes, room,
+                   all->first_unfit);
+}
+
+/* Samples that could not be had, or kept, fail the job; the first of them is named, the others are
+ * in its result. */
 static int judge(const struct warmed *all, struct err *err)
 {
     if (!all->failed)
-        return 0;
+        return all->unfit ? say_unfit(all, err) : 0;
     return err_set(err, ERR_FAILED, "%llu of %llu samples could not be fetched; the first: %s",
                    (unsigned long long)all->failed, (unsigned long long)all->samples, all->first);
 }
@@ -268,7 +294,7 @@ static int warm_list(struct job_run *r, struct server *s, const struct json *o, 
 
 static void tell_end(struct job_run *r, const struct warmed *all)
 {
-    struct job_progress p = {.items = all->samples - all->failed,
+    struct job_progress p = {.items = all->samples - all->failed - all->unfit,
                              .total_items = all->samples,
                              .bytes = all->bytes,
                              .failed = all->failed,
