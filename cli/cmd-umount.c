@@ -27,19 +27,39 @@ static const struct conf_row rows[] = {
      .help = "Wait this long for the mount's process to end"},
 };
 
-/* Its cache folder was removed: its process serves on, but nobody can ask it any more. Samples that
- * are only read leave nothing to flush; what was written may be lost, which the user decides. */
+/* Samples that are only read leave nothing to flush that would be lost; what was written may be,
+ * which the user decides. */
+static bool only_reads(const struct control_mount *m)
+{
+    return access(m->mountpoint, W_OK) && errno == EROFS;
+}
+
+/* Its cache folder was removed: its process serves on, but nobody can ask it any more. */
 static bool needs_no_flush(const struct control_mount *m)
 {
-    return access(m->socket, F_OK) && errno == ENOENT && access(m->mountpoint, W_OK) &&
-           errno == EROFS;
+    return access(m->socket, F_OK) && errno == ENOENT && only_reads(m);
+}
+
+/* It is the cache's disk that fails, not its process. */
+static bool only_cache_fails(const struct control_mount *m)
+{
+    cleanup_json struct json_doc *answer = NULL;
+    return only_reads(m) && ask_status(m, &answer, NULL) == 0;
 }
 
 static int flush(const struct control_mount *m, struct err *err)
 {
-    if (!needs_no_flush(m) && pending_flush(m, "umount", /* torn= */ false, err))
-        return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);
-    return 0;
+    struct err why = {0};
+    if (needs_no_flush(m) || pending_flush(m, "umount", /* torn= */ false, &why) == 0)
+        return 0;
+    if (only_cache_fails(m)) {
+        fprintf(stderr, "sampan umount: %s: what is cached there may have to be fetched again\n",
+                why.msg);
+        return 0;
+    }
+    if (err)
+        *err = why;
+    return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);
 }
 
 /* Nothing is lost by it, but who asked should know. */
@@ -174,7 +194,9 @@ const struct command cmd_umount = {
     .summary = "end a mount",
     .about =
         "Asks the mount's process to write what is pending, unmounts, and returns when that "
-        "process has ended. A mount in use is refused with the list of its users. A mount whose "
+        "process has ended. What can't be stored is a refusal; samples of a mount that only reads "
+        "may have to be fetched again. A mount in use is refused with the list of its users. A "
+        "mount whose "
         "process is dead is removed all the same; one whose process hangs, and has nobody to "
         "replace "
         "it, with --lazy.",
