@@ -9,6 +9,8 @@ SHELL       := /bin/bash
 VERSION     := 0.1.0
 # nginx and ldconfig are there, and not on the path of a plain user of Debian, nor of a root that su made.
 export PATH := $(PATH):/usr/sbin:/sbin
+# A path as one word of the shell, whatever is in it.
+quoted       = '$(subst ','\'',$(1))'
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.

@@ -21,7 +21,7 @@ bench-peers: deps venv
 	@minio="$(BENCH_MINIO)" && peers="$(PEERS_CACHE)" && \
 	    if [ -x "$$minio" ]; then mkdir -p "$$peers/bin" && ln -sf "$$minio" "$$peers/bin/minio"; fi && \
 	    export VENV_PYTHON=.venv/bin/python && tests/bench/fetch-peers "$$peers" && \
-	    SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' TOOLS='$(CURDIR)/$(BUILD)/tools' PEERS_BIN="$$peers/bin" BENCH_QUICK='$(BENCH_QUICK)' \
+	    SAMPAN=$(call quoted,$(CURDIR)/$(BUILD)/bin/sampan) TOOLS=$(call quoted,$(CURDIR)/$(BUILD)/tools) PEERS_BIN="$$peers/bin" BENCH_QUICK='$(BENCH_QUICK)' \
 	    .venv/bin/python tests/bench/peers.py --dir '$(BENCH_DIR)' $(PEERS)
 
 # The article's experiment alone: s3fs and MinIO where they are.
@@ -32,7 +32,7 @@ bench-article:
 .PHONY: bench
 bench: deps venv
 	@$(MAKE) --no-print-directory all tools $(BUILD)/tools/bench-order $(BUILD)/tools/bench-loader
-	@SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' TOOLS='$(CURDIR)/$(BUILD)/tools' BENCH_QUICK='$(BENCH_QUICK)' \
+	@SAMPAN=$(call quoted,$(CURDIR)/$(BUILD)/bin/sampan) TOOLS=$(call quoted,$(CURDIR)/$(BUILD)/tools) BENCH_QUICK='$(BENCH_QUICK)' \
 	    VENV_PYTHON=.venv/bin/python MINIO="$(BENCH_MINIO)" \
 	    TORCH_PYTHON="$${TORCH_PYTHON:-$${CONFORMANCE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/sampan-conformance}/loaders/bin/python}" \
 	    python3 tests/bench/bench.py --dir '$(BENCH_DIR)' $(ROWS)

@@ -6,5 +6,5 @@ ROUNDS  ?=
 
 .PHONY: crash
 crash: all tools
-	@SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' SAMPAN_BUILD='$(CURDIR)/$(BUILD)' \
+	@SAMPAN=$(call quoted,$(CURDIR)/$(BUILD)/bin/sampan) SAMPAN_BUILD=$(call quoted,$(CURDIR)/$(BUILD)) \
 	    tests/crash/run --seconds $(SECONDS) $(ROUNDS)

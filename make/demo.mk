@@ -2,4 +2,4 @@
 .PHONY: demo
 demo: deps
 	@$(MAKE) --no-print-directory all tools
-	@SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' TOOLS='$(CURDIR)/$(BUILD)/tools' deploy/demo/demo.sh
+	@SAMPAN=$(call quoted,$(CURDIR)/$(BUILD)/bin/sampan) TOOLS=$(call quoted,$(CURDIR)/$(BUILD)/tools) deploy/demo/demo.sh

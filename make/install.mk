@@ -4,9 +4,8 @@
 
 PREFIX      ?= /usr/local
 INSTALL     ?= install
-# Quoted, each of them: a blank in a prefix is no border between two folders, to `uninstall` least of all.
+# Quoted (Makefile), each of them: a blank in a prefix is no border between two folders, to `uninstall` least of all.
 blank       := $(subst ,, )
-quoted      = '$(subst ','\'',$(1))'
 below       = $(call quoted,$(DESTDIR)$(PREFIX)/$(1))
 BINDIR      := $(call below,bin)
 MANDIR      := $(call below,share/man/man1)

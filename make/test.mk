@@ -5,7 +5,7 @@
 T       ?=
 SLOW    ?=
 LOADERS ?=
-TEST_ENV = SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' SAMPAN_BUILD='$(CURDIR)/$(BUILD)' SLOW='$(SLOW)'
+TEST_ENV = SAMPAN=$(call quoted,$(CURDIR)/$(BUILD)/bin/sampan) SAMPAN_BUILD=$(call quoted,$(CURDIR)/$(BUILD)) SLOW='$(SLOW)'
 
 .PHONY: test test-run func unit-build
 test: deps

@@ -45,5 +45,5 @@ $(TORTURE_DIR)/drive-stage: tests/torture/drive-stage.c $(call lib_of,$(TORTURE_
 torture-tools: $(TORTURE_TOOLS)
 tools: torture-tools
 torture: all torture-tools
-	@SAMPAN_BUILD='$(CURDIR)/$(BUILD)' python3 tests/torture/torture.py --cuts $(TORTURE_CUTS) \
+	@SAMPAN_BUILD=$(call quoted,$(CURDIR)/$(BUILD)) python3 tests/torture/torture.py --cuts $(TORTURE_CUTS) \
 	    --seconds $(TORTURE_SECONDS) $(K)
