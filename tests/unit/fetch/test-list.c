@@ -429,5 +429,6 @@ Test(local, a_limit_that_is_lifted_holds_nothing_up)
     cr_expect_eq(g[1].err.class, ERR_NONE, "%s", g[1].err.msg);
     fetch_free(engine);
     store_close(store);
+    unlink(path);
     remove_tree(dir);
 }
