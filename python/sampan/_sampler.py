@@ -172,8 +172,9 @@ class Sampler:
             yield batch
 
     def state_dict(self, taken: Optional[int] = None) -> Dict[str, Any]:
-        """What a checkpoint keeps. `taken`: samples this rank has read of the epoch under way (a DataLoader
-        with workers takes batches ahead of training); without it, those that were taken here."""
+        """What a checkpoint keeps. `taken`: samples this rank has read since the pass under way began, which goes on
+        with an epoch or begins it (a DataLoader with workers takes batches ahead of training); without it, those
+        that were taken here."""
         if self._current is None:
             return {"token": self._take_order().token(0), "epoch": self.epoch}
         return {"token": self._current.token(self._taken if taken is None else taken), "epoch": self.epoch - 1}
