@@ -280,6 +280,8 @@ static int read_media(struct runs *r, const char *name, enum value_kind kind, co
     cleanup_bytes struct bytes record = {0};
     ACQUIRE(&r->lock);
     const struct series *s = find_series(r, name, kind, tag, &run, err);
+    if (run && run->anew)
+        return err_set(err, ERR_TRANSIENT, "run %s was written over: ask again", name);
     if (!s)
         return -1;
     for (size_t i = 0; i < n_points(s) && !p; i++) {

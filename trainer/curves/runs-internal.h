@@ -33,16 +33,14 @@ struct series {
     struct point newest;
 };
 
-#define HEAD_KEPT 64
-
 struct event_file {
     char *name; /* in the run's folder */
     enum event_format format;
     uint64_t at, inode;
-    char head[HEAD_KEPT]; /* how what was read of it began */
-    size_t n_head;
-    bool damaged; /* the record at `at`: not read on */
-    bool there;   /* while folders are looked through */
+    uint64_t last;     /* the record that ends at `at`, if any was read: where it begins, ... */
+    uint32_t last_sum; /* ... and its CRC-32C */
+    bool damaged;      /* the record at `at`: not read on */
+    bool there;        /* while folders are looked through */
 };
 
 struct run {
@@ -54,6 +52,7 @@ struct run {
     char *model;   /* the newest by name, in the run's folder; or NULL */
     bool there;    /* while folders are looked through */
     bool replaced; /* a value was not where it had been read: all is read anew */
+    bool anew;     /* by the newest look: places that were told before are of what was there */
     bool busy;     /* one reads it on and lets the lock go meanwhile: it stays, as do its files */
 };
 

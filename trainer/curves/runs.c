@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crc.h"
 #include "mem.h"
 #include "runs-internal.h"
 
@@ -151,7 +152,7 @@ static int look_through(struct runs *r, char *folder, int depth, struct err *err
 
 static void look_anew(struct run *run)
 {
-    run->there = false;
+    run->there = run->anew = false;
     free(take_ptr(&run->model));
     for (size_t i = 0; i < run->n_files; i++)
         run->files[i].there = false;
@@ -159,10 +160,11 @@ static void look_anew(struct run *run)
 
 static void read_anew(struct run *run)
 {
+    run->anew |= run->n_series > 0;
     forget_series(run);
     run->replaced = false;
     for (size_t i = 0; i < run->n_files; i++) {
-        run->files[i].at = run->files[i].n_head = 0;
+        run->files[i].at = 0;
         run->files[i].damaged = false;
     }
 }
@@ -301,14 +303,6 @@ static bool take_value(void *arg, const struct event_value *v)
     return true;
 }
 
-static void keep_head(struct event_file *f, FILE *file)
-{
-    if (f->n_head == HEAD_KEPT)
-        return;
-    ssize_t n = pread(fileno(file), f->head, f->at < HEAD_KEPT ? (size_t)f->at : HEAD_KEPT, 0);
-    f->n_head = n < 0 ? 0 : (size_t)n;
-}
-
 /* The lock is let go while a record comes: others are answered meanwhile. */
 static void read_on(struct runs *r, struct run *run, size_t i)
 {
@@ -327,10 +321,11 @@ static void read_on(struct runs *r, struct run *run, size_t i)
         f = &run->files[i]; /* it lies elsewhere where another one has come */
         f->damaged = got < 0 || (got == 1 && record_values(format, record.data, record.len,
                                                            take_value, &reading));
-        if (f->damaged)
+        if (f->damaged || got == 0)
             return;
+        f->last = f->at;
+        f->last_sum = crc32c(0, record.data, record.len);
         f->at = at;
-        keep_head(f, file);
     }
 }
 
@@ -355,19 +350,21 @@ static bool ignore_value(void *arg, const struct event_value *v)
     return true;
 }
 
-/* A damaged file: does it begin as it did, and is what was damaged so still? What is copied over a
- * file leaves its inode, and may be longer. What cannot be read says nothing. */
-static bool still_damaged(const struct runs *r, const struct run *run, const struct event_file *f)
+/* Is what was read last there still, and what was damaged so still? What is copied over a file, or
+ * cut off and written anew, leaves its inode, and may be longer. What cannot be read says nothing.
+ */
+static bool reads_as_before(const struct runs *r, const struct run *run, const struct event_file *f)
 {
-    char head[HEAD_KEPT];
-    uint64_t at = f->at;
+    uint64_t at = f->last;
     cleanup_file FILE *file = NULL;
     cleanup_bytes struct bytes record = {0};
-    if (run_open(r, run, f->name, &file, NULL))
+    if ((f->at == 0 && !f->damaged) || run_open(r, run, f->name, &file, NULL))
         return true;
-    if (fread(head, 1, f->n_head, file) < f->n_head || memcmp(head, f->head, f->n_head) != 0)
-        return false;
-    if (fseeko(file, (off_t)at, SEEK_SET))
+    if (f->at > 0 &&
+        (fseeko(file, (off_t)at, SEEK_SET) || record_next(file, f->format, &at, &record) != 1 ||
+         at != f->at || crc32c(0, record.data, record.len) != f->last_sum))
+        return ferror(file);
+    if (!f->damaged)
         return true;
     int got = record_next(file, f->format, &at, &record);
     return got < 0 ||
@@ -385,7 +382,7 @@ static bool files_grew(const struct runs *r, struct run *run, bool tensorboard)
         bool there = stat(path, &st) == 0;
         same = same && there && (f->inode == 0 || f->inode == st.st_ino) &&
                (uint64_t)st.st_size >= f->at && (f->at == 0 || is_read(f, tensorboard)) &&
-               (!f->damaged || still_damaged(r, run, f));
+               reads_as_before(r, run, f);
         f->inode = there ? st.st_ino : 0;
     }
     return same;
