@@ -41,6 +41,19 @@ tail -n 2 "$T/all" | head -n 1 | has '"read_seconds":.*"decode_seconds":.*"from_
 ask "/points?from=999999999"
 expect "beyond the end: another file" "$code $(head_of X-From)" "200 0"
 
+# A run that begins anew has a file of its own, which may be longer than what was read of the one before.
+ask "/points?from=$at"
+which=$(head_of X-File)
+ask "/points?from=$at&file=$which"
+expect "the same file" "$code $(head_of X-From) $(head_of X-File)" "200 $at $which"
+cp "$T/curves/train.jsonl" "$T/another"
+mv "$T/curves/train.jsonl" "$T/one"
+mv "$T/another" "$T/curves/train.jsonl"
+ask "/points?from=$at&file=$which"
+expect "another file" "$code $(head_of X-From)" "200 0"
+cmp "$T/body" "$T/all" || fail "not from its begin"
+mv "$T/one" "$T/curves/train.jsonl"
+
 # More than one answer holds: in parts that end with whole lines.
 cp "$T/curves/train.jsonl" "$T/short"
 while [ "$(wc -c <"$T/curves/train.jsonl")" -lt 2500000 ]; do cat "$T/all" "$T/all" "$T/all" "$T/all" >>"$T/curves/train.jsonl"; done
@@ -113,7 +126,7 @@ expect "as it was" "$code" 200
 ask /
 expect "the page" "$code $(head_of Content-Type)" "200 text/html; charset=utf-8"
 [[ $(head_of Content-Security-Policy) == "default-src 'none'; "* ]] || fail "$(cat "$T/head")"
-for path in "/points?from=x 400" "/points?from=-1 400" "/points?from=99999999999999999999 400" "/train.jsonl 404" "/../../etc/passwd 404" "/healthz 200"; do
+for path in "/points?from=x 400" "/points?from=-1 400" "/points?from=99999999999999999999 400" "/points?from=0&file=x 400" "/train.jsonl 404" "/../../etc/passwd 404" "/healthz 200"; do
     ask "${path% *}"
     expect "${path% *}" "$code" "${path#* }"
 done

@@ -11,8 +11,9 @@
 extern const struct page_file curves_files[];
 
 /* Whole lines of the file from `*from` on; `*from` becomes where they begin, `*next` where they
- * end. A file that is not there yet has none. */
-int points_read(const char *file, uint64_t *from, uint64_t *next, struct bytes *ret,
-                struct err *err);
+ * end, `*inode` the file's: where that was another one (0: any), it is read from its begin. A file
+ * that is not there yet has none. */
+int points_read(const char *file, uint64_t *inode, uint64_t *from, uint64_t *next,
+                struct bytes *ret, struct err *err);
 
 #endif

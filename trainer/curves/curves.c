@@ -38,10 +38,13 @@ const struct program_about curves_about = {
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static const struct reply_header none[2];
+#define HEADERS_MORE 3 /* of an answer's own; those that are not there are zeroed */
+
+static const struct reply_header none[HEADERS_MORE];
 
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,
-                             const void *data, size_t len, const struct reply_header more[2])
+                             const void *data, size_t len,
+                             const struct reply_header more[HEADERS_MORE])
 {
     /* The page may load its own parts and ask this server, and nothing else. */
     const struct reply_header headers[] = {
@@ -55,6 +58,7 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const ch
         {"Referrer-Policy", "no-referrer"},
         more[0],
         more[1],
+        more[2],
         {NULL, NULL},
     };
     return http_reply(c, status, type, data, len, headers);
@@ -75,18 +79,23 @@ static int number(const char *text, uint64_t *ret)
 
 static enum MHD_Result points(const char *file, struct MHD_Connection *c)
 {
-    const char *text = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "from");
-    uint64_t from, next;
-    char begun[24], ended[24];
+    const char *text = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "from"),
+               *known = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "file");
+    uint64_t from, next, inode;
+    char begun[24], ended[24], which[24];
     cleanup_bytes struct bytes lines = {0};
     struct err err = {0};
     if (number(text ? text : "0", &from))
         return say(c, MHD_HTTP_BAD_REQUEST, "from: want a number of bytes\n");
-    if (points_read(file, &from, &next, &lines, &err))
+    if (number(known ? known : "0", &inode))
+        return say(c, MHD_HTTP_BAD_REQUEST, "file: want what X-File said\n");
+    if (points_read(file, &inode, &from, &next, &lines, &err))
         return say(c, MHD_HTTP_INTERNAL_SERVER_ERROR, err.msg);
     snprintf(begun, sizeof begun, "%" PRIu64, from);
     snprintf(ended, sizeof ended, "%" PRIu64, next);
-    const struct reply_header more[2] = {{"X-From", begun}, {"X-Next", ended}};
+    snprintf(which, sizeof which, "%" PRIu64, inode);
+    const struct reply_header more[HEADERS_MORE] = {
+        {"X-From", begun}, {"X-Next", ended}, {"X-File", which}};
     return reply(c, MHD_HTTP_OK, "application/jsonl; charset=utf-8", lines.data, lines.len, more);
 }
 
@@ -140,7 +149,7 @@ struct shown {
 
 static enum MHD_Result answer(void *arg, struct MHD_Connection *c, const struct http_asked *q)
 {
-    static const struct reply_header allow[2] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}};
+    static const struct reply_header allow[HEADERS_MORE] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}};
     static const char want[] = "want GET\n";
     const struct shown *shown = arg;
     if (!http_reads(q->method))

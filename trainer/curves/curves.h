@@ -5,9 +5,11 @@
  * folder.
  *
  *   GET /                the page, and its parts
- *   GET /points?from=N   the whole lines of train.jsonl from byte N on, at most POINTS_MAX bytes;
- *                        X-Next: the N to go on with. A file that is shorter than N is another one,
- *                        and is given from its begin (X-From: the byte that was begun with)
+ *   GET /points?from=N&file=F
+ *                        the whole lines of train.jsonl from byte N on, at most POINTS_MAX bytes;
+ *                        X-Next, X-File: the N and F to go on with. A file that is shorter than N,
+ *                        or is not F, is another one, and is given from its begin (X-From: the byte
+ *                        that was begun with)
  *   GET /runs            which runs there are, and their tags
  *   GET /scalars?run=R
  *   GET /histograms?run=R&tag=T

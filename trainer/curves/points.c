@@ -8,19 +8,20 @@
 #include "file.h"
 #include "mem.h"
 
-int points_read(const char *file, uint64_t *from, uint64_t *next, struct bytes *ret,
-                struct err *err)
+int points_read(const char *file, uint64_t *inode, uint64_t *from, uint64_t *next,
+                struct bytes *ret, struct err *err)
 {
     cleanup_close int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     if (fd < 0 && errno == ENOENT) {
-        *from = *next = 0;
+        *inode = *from = *next = 0;
         return 0;
     }
     if (fd < 0 || fstat(fd, &st))
         return err_sys(err, errno, "%s", file);
-    if (*from > (uint64_t)st.st_size)
+    if (*from > (uint64_t)st.st_size || (*inode && *inode != st.st_ino))
         *from = 0;
+    *inode = st.st_ino;
     bytes_reserve(ret, POINTS_MAX);
     ssize_t n = file_read(fd, ret->data, POINTS_MAX, *from);
     if (n < 0)

@@ -4,7 +4,7 @@ import { el, figure, percent, plot, short } from "./draw.js";
 
 const EVERY_MS = 2000;
 const steps = new Map(); // the last line of a step counts: what went on from a checkpoint made it again
-let tests = [], next = 0, newest = 0;
+let tests = [], next = 0, file = 0, newest = 0;
 
 const charts = [
   { id: "loss", title: "Loss", of: (p) => p.loss, test: (t) => t.test_loss, say: short },
@@ -67,11 +67,12 @@ async function ask() {
   try {
     let more = true;
     while (more) {
-      const answer = await fetch(`points?from=${next}`);
+      const answer = await fetch(`points?from=${next}&file=${file}`);
       if (!answer.ok) throw new Error(await answer.text());
       if (Number(answer.headers.get("X-From")) !== next) forget(() => true); // another file
       const text = await answer.text();
       next = Number(answer.headers.get("X-Next"));
+      file = answer.headers.get("X-File");
       take(text);
       more = text.length > 0;
     }
