@@ -131,6 +131,7 @@ struct set {
     char *mountpoint;
     unsigned users;      /* calls that know this struct; guarded by node->lock */
     bool busy;           /* one of them works on it; guarded by node->lock */
+    _Atomic bool anew;   /* its targets may show a mount of before, which was lost */
     bool holds;          /* `held` are descriptors of the mount; changed while begun */
     uint64_t hold_after; /* and not tried again before, since it failed */
     uint64_t dev;        /* of its mount, as last seen at its mount point; 0: never */
@@ -156,9 +157,11 @@ bool set_is_locked(struct node *n, const struct set_wish *wish);
 /* Sees to it that the set is mounted and served. The volume must have taken the key before. */
 int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_t deadline_ns,
            struct err *err);
-/* Mounts a set again that was lost. One that a call works on is left to it. */
-int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_ns,
+/* Mounts a set again that was lost. One that a call works on is left to it. `ret_anew`: its targets
+ * are to be looked at, which the caller does; what it has to leave for later, it notes. */
+int set_heal(struct node *n, const char *key, bool *ret_anew, uint64_t deadline_ns,
              struct err *err);
+void set_note_anew(struct node *n, const char *key);
 /* Ends the set if no volume names it any more. */
 int set_down(struct node *n, const char *key, uint64_t deadline_ns, struct err *err);
 /* It is there, and was mounted without something that is among these. */

@@ -165,12 +165,30 @@ static int own_root(struct node *n, const struct set *s, int64_t gid, struct err
     return n->mounter->ops->own(n->mounter, s->mountpoint, gid, err);
 }
 
+/* Keeper and owner were killed: the mount goes on with the descriptors that are held here, which
+ * are let go where it does not. As long as they are held, whoever touches the mount waits, `sampan
+ * mount` as well. */
+static bool go_on(struct node *n, struct set *s, uint64_t deadline_ns)
+{
+    struct err why = {0};
+    if (s->holds && may_be_mount(n, s->mountpoint)) {
+        if (n->mounter->ops->revive(n->mounter, s->held, deadline_ns, &why) == 0 || is_up(n, s)) {
+            counter_add(&n->stats.revived, 1);
+            log_warn(n->conf.log, "set %s: keeper and owner were killed: revived", s->uri);
+            return true;
+        }
+        log_warn(n->conf.log, "set %s: it could not be revived: %s", s->uri, why.msg);
+    }
+    set_let_go(s);
+    return false;
+}
+
 int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_t deadline_ns,
            struct err *err)
 {
     cleanup_set struct set_scope scope = {n, set_begin_or_add(n, key)};
     struct set *s = scope.set;
-    if (*s->uri && (is_up(n, s) || set_show_again(n, s)))
+    if (*s->uri && (is_up(n, s) || set_show_again(n, s) || go_on(n, s, deadline_ns)))
         return 0;
     if (state_known(&n->sets_dir, key, err))
         return -1;
@@ -183,40 +201,33 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
             clean(n, s);
         return -1;
     }
+    s->anew = !is_new;
     node_watch_poke(n);
     if (own_root(n, s, wish->gid, err))
         return -1;
     return 0;
 }
 
-int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_ns, struct err *err)
+int set_heal(struct node *n, const char *key, bool *ret_anew, uint64_t deadline_ns, struct err *err)
 {
     cleanup_set struct set_scope scope = {n, set_try(n, key)};
     struct set *s = scope.set;
-    *ret_done = false;
+    *ret_anew = false;
     if (!s || !*s->uri)
         return 0;
     if (is_up(n, s) || set_show_again(n, s)) {
         if (!s->holds && clock_mono_ns() >= s->hold_after)
             set_hold(n, s);
-        return 0;
+    } else if (!go_on(n, s, deadline_ns)) {
+        counter_add(&n->stats.lost, 1);
+        if (bring_up(n, s, deadline_ns, err))
+            return err_wrap(err, "set %s was lost, and mounting it again failed", s->uri);
+        log_warn(n->conf.log, "set %s: it was lost, and is mounted again", s->uri);
+        counter_add(&n->stats.healed, 1);
+        s->anew = true;
     }
-    struct err why = {0};
-    if (s->holds && may_be_mount(n, s->mountpoint)) {
-        if (n->mounter->ops->revive(n->mounter, s->held, deadline_ns, &why) == 0 || is_up(n, s)) {
-            counter_add(&n->stats.revived, 1);
-            log_warn(n->conf.log, "set %s: keeper and owner were killed: revived", s->uri);
-            return 0;
-        }
-        log_warn(n->conf.log, "set %s: it could not be revived: %s", s->uri, why.msg);
-    }
-    set_let_go(s);
-    counter_add(&n->stats.lost, 1);
-    if (bring_up(n, s, deadline_ns, err))
-        return err_wrap(err, "set %s was lost, and mounting it again failed", s->uri);
-    log_warn(n->conf.log, "set %s: it was lost, and is mounted again", s->uri);
-    counter_add(&n->stats.healed, 1);
-    *ret_done = true;
+    *ret_anew = s->anew;
+    s->anew = false;
     return 0;
 }
 

@@ -109,9 +109,17 @@ bool sets_are_held(struct node *n)
     ACQUIRE(&n->lock);
     uint64_t now = clock_mono_ns();
     for (const struct set *s = n->sets; s; s = s->next)
-        if (*s->uri && (s->busy || (!s->holds && now >= s->hold_after)))
+        if (*s->uri && (s->busy || s->anew || (!s->holds && now >= s->hold_after)))
             return false;
     return true;
+}
+
+void set_note_anew(struct node *n, const char *key)
+{
+    ACQUIRE(&n->lock);
+    struct set *s = find(n, key);
+    if (s)
+        s->anew = true;
 }
 
 bool sets_are_idle(struct node *n)
@@ -160,6 +168,7 @@ static int load_one(void *arg, const struct json *record, struct err *err)
     s->identity = xstrdup(identity);
     s->keyed = keyed;
     s->tokened = tokened;
+    s->anew = true; /* the plugin before may have been cut off in the middle of it */
     struct json words = json_get(record, "words");
     for (size_t i = 0; i < json_count(&words); i++) {
         struct json w = json_at(&words, i);

@@ -70,54 +70,58 @@ static void rebind(struct node *n, struct volume *v, struct target *t)
         log_warn(n->conf.log, "volume %s: %s", v->id, why.msg);
 }
 
-/* A volume that a call works on is left to it: it looks by itself. */
-static void rebind_volumes(struct node *n, const char *key)
+/* False: a call works on one of them, which looks at its own target alone. */
+static bool rebind_volumes(struct node *n, const char *key)
 {
     size_t count;
+    bool all = true;
     char **ids = volumes_of_set(n, key, &count);
     for (size_t i = 0; i < count; i++) {
         cleanup_volume struct volume_scope scope = {n, NULL};
-        if (volume_try(n, ids[i], &scope.volume))
+        if (volume_try(n, ids[i], &scope.volume)) {
+            all = false;
             continue;
+        }
         struct volume *v = scope.volume;
         for (size_t t = 0; t < v->n_targets; t++)
             rebind(n, v, &v->targets[t]);
     }
     ids_free(ids, count);
+    return all;
 }
 
-/* True: nothing is left to do for it. */
-static bool heal_one(struct node *n, const char *key, bool always_rebind)
+/* False: it failed, and is tried again later. */
+static bool heal_one(struct node *n, const char *key)
 {
     size_t volumes;
     struct err why = {0};
-    bool again = false;
+    bool anew = false;
     char **ids = volumes_of_set(n, key, &volumes);
     ids_free(ids, volumes);
     uint64_t deadline = clock_mono_ns() + WORK_NS;
     int result =
-        volumes ? set_heal(n, key, &again, deadline, &why) : set_down(n, key, deadline, &why);
+        volumes ? set_heal(n, key, &anew, deadline, &why) : set_down(n, key, deadline, &why);
     if (result)
         log_error(n->conf.log, "%s", why.msg);
-    else if (again || always_rebind)
-        rebind_volumes(n, key);
+    else if (anew && !rebind_volumes(n, key))
+        set_note_anew(n, key);
     return result == 0;
 }
 
-static bool heal_all(struct node *n, bool always_rebind)
+static bool heal_all(struct node *n)
 {
     size_t count;
     bool all = true;
     char **keys = sets_keys(n, &count);
     for (size_t i = 0; i < count; i++)
-        all = heal_one(n, keys[i], always_rebind) && all;
+        all = heal_one(n, keys[i]) && all;
     ids_free(keys, count);
     return all;
 }
 
 void node_heal(struct node *n)
 {
-    heal_all(n, /* always_rebind= */ true);
+    heal_all(n);
     cut_off_look(n);
 }
 
@@ -236,14 +240,14 @@ static void *watch_main(void *arg)
     struct node *n = arg;
     struct watch *watch = n->watch;
     bool changed = !n->conf.program;
-    heal_all(n, /* always_rebind= */ true);
+    heal_all(n);
     while (!watch->stop) {
         struct watched w = {0};
         changed = changed || change_programs(n);
         look_at_sets(n, &w);
         bool held = sets_are_held(n);
         if ((w.lost || !held) && clock_mono_ns() >= watch->not_before) {
-            if (!heal_all(n, /* always_rebind= */ false))
+            if (!heal_all(n))
                 watch->not_before = clock_mono_ns() + AGAIN_NS;
             watch->look_at = 0;
         }

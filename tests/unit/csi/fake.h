@@ -28,13 +28,14 @@ struct fake {
     struct fake_owner {
         uint64_t dev; /* 0: free */
         char mountpoint[256];
-    } served[FAKE_MOUNTS];
+    } served[FAKE_MOUNTS], lost[FAKE_MOUNTS];
     uint64_t last_dev;
     _Atomic int step;      /* so many changes so far */
     int die_at;            /* 0: never */
     int full_at;           /* from then on no file takes a byte (SIGXFSZ is ignored); 0: never */
     enum err_class refuse; /* what every `sampan mount` and work on a store says; 0: it works */
     bool late;             /* they take longer than they may */
+    bool revives;          /* what was lost goes on with its descriptors */
     bool blind;            /* no mount can be looked at */
     atomic_bool frozen;    /* none says how much it holds */
     _Atomic int asked;     /* so many calls asked for that */
@@ -43,6 +44,7 @@ struct fake {
     int copied;            /* so many `sampan umount` end no owner: another namespace has a copy */
     int mounted, unmounted, upgraded; /* programs run so far */
     int held;                         /* so many took the descriptors of a mount */
+    int revived;                      /* so many tried to go on with them */
     char words[2048];                 /* of the last program */
     char pod_uid[64];                 /* a pod with processes, */
     uint64_t pod_dev;                 /* and the one mount that they see */

@@ -181,6 +181,46 @@ Test(node, what_was_lost_comes_back_with_its_binds)
     world_remove(&w);
 }
 
+/* A call may come before whoever looks at the sets. As long as descriptors of the mount are held,
+ * `sampan mount` would wait for it as readers do. */
+Test(node, a_call_that_meets_a_lost_mount_goes_on_with_it)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    w.fake->revives = true;
+    fake_lose(w.fake);
+    cr_assert(do_publish(&w, "v", w.target2, false, NULL) == RPC_OK, "%s", w.err.msg);
+    cr_expect(w.fake->revived == 1 && w.fake->mounted == 1);
+    cr_expect(fake_at(w.fake, w.target)->dev == fake_at(w.fake, w.target2)->dev);
+    world_remove(&w);
+}
+
+/* What other pods see is put right by whoever looks at the sets, whenever the volume is free. */
+Test(node, a_call_that_mounts_a_lost_set_again_leaves_no_pod_behind)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    node_heal(w.node);
+    cr_assert(sets_are_held(w.node));
+    fake_lose(w.fake);
+    cr_assert(do_publish(&w, "v", w.target2, false, NULL) == RPC_OK, "%s", w.err.msg);
+    cr_expect(w.fake->revived == 1 && w.fake->mounted == 2);
+    cr_expect(fake_at(w.fake, w.target)->dev != fake_at(w.fake, w.target2)->dev);
+    struct volume *v;
+    cr_assert(volume_begin(w.node, "v", &v, &w.err) == RPC_OK);
+    node_heal(w.node);
+    cr_expect(!sets_are_held(w.node), "a call has the volume: it is looked at again");
+    volume_end(w.node, v);
+    node_heal(w.node);
+    cr_expect(fake_at(w.fake, w.target)->dev == fake_at(w.fake, w.target2)->dev);
+    cr_expect(sets_are_held(w.node));
+    world_remove(&w);
+}
+
 /* Its owner goes on for the pods, and has its cache: it cannot be mounted anew. */
 Test(node, a_mount_point_that_somebody_unmounted_is_shown_again)
 {
