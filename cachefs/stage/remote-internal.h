@@ -47,6 +47,8 @@ int remote_delete(struct stage *s, const char *key, struct err *err);
 int remote_delete_many(struct stage *s, const char *const *keys, size_t n, struct err *err);
 void count_upload(struct stage *s, uint64_t len);
 int remote_abort(struct stage *s, const char *key, const char *upload, struct err *err);
+/* All of that key but this one; NULL: all. */
+int remote_abort_others(struct stage *s, const char *key, const char *keep, struct err *err);
 int remote_read(struct stage *s, const char *key, const struct record *row, uint64_t off, void *buf,
                 uint32_t len, struct err *err);
 

@@ -468,20 +468,24 @@ static int abort_one(struct stage *s, const char *key, const char *upload, struc
 
 struct left {
     struct stage *s;
-    const char *key;
+    const char *key, *keep; /* keep: an upload's name, or NULL */
 };
 
 static int on_upload(void *arg, const char *key, const char *upload, struct err *err)
 {
     const struct left *l = arg;
-    return strcmp(key, l->key) == 0 ? abort_one(l->s, key, upload, err) : 0;
+    bool ends = strcmp(key, l->key) == 0 && (!l->keep || strcmp(upload, l->keep) != 0);
+    return ends ? abort_one(l->s, key, upload, err) : 0;
 }
 
 int remote_abort(struct stage *s, const char *key, const char *upload, struct err *err)
 {
-    struct left l = {s, key};
-    if (*upload)
-        return abort_one(s, key, upload, err);
     /* The process died between asking for an upload and learning its name. */
+    return *upload ? abort_one(s, key, upload, err) : remote_abort_others(s, key, NULL, err);
+}
+
+int remote_abort_others(struct stage *s, const char *key, const char *keep, struct err *err)
+{
+    struct left l = {s, key, keep};
     return fetch_uploads(s->conf.fetch, s->conf.store, key, on_upload, &l, err);
 }

@@ -98,6 +98,7 @@ struct node {
     bool fetch_first;  /* an orphan that is open: its content comes here before its object goes */
     bool parts_wanted; /* a part in the middle of a file being written is complete */
     bool has_upload;   /* the journal knows of an upload in parts, or did */
+    bool upload_asked; /* for one that may have begun; no answer came */
     bool explicit_mtime; /* set by a call, not by writing */
     bool stirred;        /* a folder: something in it was stored by this life */
     bool listing;        /* somebody lists this folder now */

@@ -161,22 +161,28 @@ struct begin {
     struct stage *s;
     const char *key;
     const struct object_meta *meta;
+    unsigned tries;
 };
 
 static int build_begin(void *arg, struct http_req *r, struct err *err)
 {
-    const struct begin *b = arg;
+    struct begin *b = arg;
+    b->tries++;
     return store_req_multipart_begin_as(b->s->conf.store, b->key, b->meta, r, err);
 }
 
-static int ask_for_upload(struct stage *s, struct uploading *up, struct err *err)
+/* A request whose answer was lost may have begun an upload that nobody knows: where one was asked
+ * for before, all others of that key are aborted. `ret_asked`: it was, and nobody knows yet. */
+static int ask_for_upload(struct stage *s, struct uploading *up, bool *ret_asked, struct err *err)
 {
-    struct begin b = {s, up->key, &up->meta};
+    struct begin b = {s, up->key, &up->meta, *ret_asked};
     cleanup_bytes struct bytes body = {0}, id = {0};
+    *ret_asked = true;
     if (fetch_do(s->conf.fetch, s->conf.store, build_begin, &b, SMALL_BODY, NULL, &body, err) ||
         store_parse_multipart_begin(s->conf.store, body.data, body.len, &id, err))
         return -1;
     up->id = bytes_take(&id);
+    *ret_asked = b.tries > 1 && remote_abort_others(s, up->key, up->id, NULL);
     return 0;
 }
 
@@ -195,11 +201,13 @@ static int begin_upload(struct content *c, const char *key, struct err *err)
     struct stage *s = c->stage;
     struct uploading *up = xcalloc(1, sizeof *up);
     up->key = xstrdup(key);
+    bool asked;
     int result;
     {
         ACQUIRE(&s->lock);
         uint64_t ino = c->node->row.ino;
         up->meta = node_meta(c->node);
+        asked = c->node->upload_asked;
         result =
             draw_mark(up->meta.mark, err) || journal_upload(s, ino, key, "", err) ||
                     journal_part(s, ino, PART_MARK, (uint64_t)up->meta.mtime_ns, up->meta.mark, err)
@@ -209,12 +217,12 @@ static int begin_upload(struct content *c, const char *key, struct err *err)
     if (result == 0) {
         lock_drop(&c->lock);
         /* A machine that stops must know of it, too: else nobody would abort it. */
-        result = journal_sync(s, err) || ask_for_upload(s, up, err) ? -1 : 0;
+        result = journal_sync(s, err) || ask_for_upload(s, up, &asked, err) ? -1 : 0;
         lock_take(&c->lock);
-    }
-    if (result == 0) {
         ACQUIRE(&s->lock);
-        result = journal_upload(s, c->node->row.ino, key, up->id, err);
+        c->node->upload_asked = asked;
+        if (result == 0)
+            result = journal_upload(s, c->node->row.ino, key, up->id, err);
     }
     if (result) {
         uploading_free(up);

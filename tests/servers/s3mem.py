@@ -13,7 +13,7 @@ uploads in parts. What nobody but the tests may do is below /_: GET
                           late=MS delays all answers, nocopy=1 answers 501 to copies of ranges, nocopy=2 to all copies, hold=1
                           keeps what writes waiting until hold=0, park=1 keeps each request waiting that comes until park=0, the Nth of
                           them until free=N, silent=1 does what ends an upload and answers it when silent=0,
-                          lost=N does the next N of these and drops their connections, odd=1 makes ETags of nothing, as of
+                          lost=N does the next N of these and drops their connections, lostbegin=N so with what begins one, odd=1 makes ETags of nothing, as of
                           buckets that are encrypted with a key of their own
   /_uploads /_objects     how many uploads were begun and not ended; objects there are
   /_held                  requests that wait
@@ -361,6 +361,10 @@ class S3(http.server.BaseHTTPRequestHandler):
             upload = f"up{len(COUNTS)}-{time.monotonic_ns()}"
             KEPT.put("upload", upload, key=key, meta=self.meta())
             UPLOADS[upload] = (key, self.meta(), {})
+            if SETTINGS.get("lostbegin"):
+                SETTINGS["lostbegin"] -= 1
+                self.close_connection = True
+                return self.connection.shutdown(socket.SHUT_RDWR)
             text = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
             return self.answer(200, text.encode())
         if self.query.get("uploadId") not in UPLOADS:

@@ -12,8 +12,9 @@
 #define LEN  (20 * MIB)
 #define PART (8 * MIB) /* the first ones */
 
-/* A file whose first parts went up while it is written; *ret_data: its bytes. */
-static uint64_t begin(struct bench *b, char **ret_data)
+/* A file in the background, *ret_data, whose first parts went up while it is written, unless the
+ * server was told something. */
+static uint64_t begin(struct bench *b, char **ret_data, const char *setting)
 {
     struct err err = {0};
     uint64_t fh;
@@ -23,10 +24,12 @@ static uint64_t begin(struct bench *b, char **ret_data)
     bench_start(b, true);
     b->conf.commit = COMMIT_BACKGROUND;
     bench_open(b, true);
+    if (setting)
+        ask_number(b, setting);
     t_create(b, STAGE_ROOT, "big", &fh);
     for (size_t at = 0; at < LEN; at += MIB)
         cr_assert_eq(stage_write(b->s, &waits, fh, at, data + at, MIB, &err), 0, "%s", err.msg);
-    while (ask_number(b, "/_count/PART") < 2)
+    while (!setting && ask_number(b, "/_count/PART") < 2)
         usleep(10000);
     *ret_data = data;
     return fh;
@@ -55,7 +58,7 @@ Test(resumed, changed_in_the_next_life)
 {
     struct bench b;
     char *data;
-    uint64_t fh = begin(&b, &data);
+    uint64_t fh = begin(&b, &data, NULL);
     bench_close(&b);
     bench_open(&b, false);
     change(&b, fh, data);
@@ -68,7 +71,7 @@ Test(resumed, changed_after_a_try_that_failed)
 {
     struct bench b;
     char *data;
-    uint64_t fh = begin(&b, &data);
+    uint64_t fh = begin(&b, &data, NULL);
     ask_number(&b, "/_set?down=1");
     t_close(&b, fh);
     for (bool failed = false; !failed; usleep(10000)) {
@@ -91,11 +94,32 @@ Test(resumed, cut_in_the_next_life)
     struct stage_attr a;
     struct err err = {0};
     const struct stat st = {.st_size = 5};
-    uint64_t fh = begin(&b, &data);
+    uint64_t fh = begin(&b, &data, NULL);
     bench_close(&b);
     bench_open(&b, false);
     uint64_t ino = t_lookup(&b, STAGE_ROOT, "big");
     cr_assert_eq(stage_setattr(b.s, &waits, ino, &st, STAGE_SET_SIZE, &a, &err), 0, "%s", err.msg);
     t_close(&b, fh);
     expect_data(&b, data, 5);
+}
+
+/* An upload that the store began, and of which no answer came, is not left there: another one is
+ * begun, by a try of the same request or by a later one. */
+static void begun_unheard(const char *setting)
+{
+    struct bench b;
+    char *data;
+    uint64_t fh = begin(&b, &data, setting);
+    t_close(&b, fh);
+    expect_data(&b, data, LEN);
+}
+
+Test(resumed, begun_unheard)
+{
+    begun_unheard("/_set?lostbegin=2");
+}
+
+Test(resumed, begun_unheard_by_a_try_that_failed)
+{
+    begun_unheard("/_set?lostbegin=5");
 }
