@@ -38,23 +38,6 @@ void finding(struct doctor *d, enum verdict v, const char *what, const char *cur
                  cure ? cure : "", cure ? ")" : "");
 }
 
-char *shell_word(const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "@%+=:,./_-";
-    struct bytes word = {0};
-    if (*text && text[strspn(text, plain)] == '\0')
-        return xstrdup(text);
-    bytes_add_str(&word, "'");
-    for (const char *c = text; *c; c++)
-        if (*c == '\'')
-            bytes_add_str(&word, "'\\''");
-        else
-            bytes_add_char(&word, *c);
-    bytes_add_str(&word, "'");
-    return word.data;
-}
-
 /* Is it a mount of the register? A dead one is, too. */
 static bool is_mount(const char *arg, struct control_mount *ret)
 {

@@ -119,16 +119,17 @@ static int check_mountpoint(const char *path, char **ret, struct err *err)
     if (!*path)
         return err_set(err, ERR_USAGE,
                        "use the mount point: its name is empty (an unset variable?)");
+    cleanup_free char *word = shell_word(path);
     if (stat(path, &st)) {
         if (errno == ENOTCONN)
             return err_set(
                 err, ERR_USAGE,
                 "use the mount point: %s: a mount whose server is gone is there, and it is "
                 "not ours to take away (umount %s)",
-                path, path);
+                path, word);
         if (errno == ENOENT)
             return err_set(err, ERR_NOT_FOUND,
-                           "use the mount point: %s: it does not exist (mkdir -p %s)", path, path);
+                           "use the mount point: %s: it does not exist (mkdir -p %s)", path, word);
         return err_sys(err, errno, "use the mount point: %s", path);
     }
     if (!S_ISDIR(st.st_mode))
@@ -141,7 +142,7 @@ static int check_mountpoint(const char *path, char **ret, struct err *err)
         return err_set(err, ERR_USAGE,
                        "use the mount point: %s: %s is mounted there already, by process %d "
                        "(sampan umount %s)",
-                       real, m.uri, m.pid, real);
+                       real, m.uri, m.pid, word);
     if (!is_empty(real))
         return err_set(err, ERR_USAGE,
                        "use the mount point: %s: the folder is not empty (mount over an empty one)",

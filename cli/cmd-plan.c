@@ -4,6 +4,7 @@
 
 #include "mem.h"
 #include "plan-internal.h"
+#include "program.h"
 
 static const struct conf_row rows[] = {
     {"count", CONF_INT, AT(plan_options, count), .arg = "N", .dflt = "-1", .min = -1,
@@ -40,13 +41,14 @@ static const struct conf_row rows[] = {
 static int current_version(const char *dir, const char *set, struct catalog **ret, struct err *err)
 {
     cleanup_free char *folder = xasprintf("%s/catalog", dir);
+    cleanup_free char *word = shell_word(set);
     struct err why = {0};
     if (!catalog_current(ret, folder, &why))
         return 0;
     if (why.class == ERR_NOT_FOUND)
         return err_set(err, ERR_NOT_FOUND,
                        "no catalog of %s here (sampan scan %s makes one; or name a catalog file)",
-                       set, set);
+                       set, word);
     if (err)
         *err = why;
     return -1;

@@ -13,6 +13,7 @@
 #include "device.h"
 #include "mem.h"
 #include "pending-internal.h"
+#include "program.h"
 
 struct umount_options {
     bool lazy;
@@ -177,9 +178,9 @@ static int run(const struct conf *conf, const void *options, struct err *err)
         return err_sys(err, errno, "leave this folder");
     struct control_mount m = {0};
     if (control_find(path, &m, NULL) == 0 && strcmp(m.mountpoint, path) != 0) {
+        cleanup_free char *at = shell_word(m.mountpoint);
         err_set(err, ERR_USAGE,
-                "%s is not a mount point (sampan umount %s ends the mount it lies in)", path,
-                m.mountpoint);
+                "%s is not a mount point (sampan umount %s ends the mount it lies in)", path, at);
         control_mount_release(&m);
         return -1;
     }

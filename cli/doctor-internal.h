@@ -4,6 +4,7 @@
 #define SAMPAN_CLI_DOCTOR_INTERNAL_H
 
 #include "cli-internal.h"
+#include "program.h"
 
 enum verdict { SOUND, NOTE, WRONG };
 
@@ -23,9 +24,6 @@ struct doctor_options {
 __attribute__((format(printf, 5, 6))) void finding(struct doctor *d, enum verdict v,
                                                    const char *what, const char *cure,
                                                    const char *where_fmt, ...);
-
-/* A path or URI as a shell takes it: in quotes if it must be. The caller's. */
-char *shell_word(const char *text);
 
 void doctor_machine(struct doctor *d);
 void doctor_mounts(struct doctor *d);

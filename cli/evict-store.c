@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "evict-internal.h"
 #include "mem.h"
+#include "program.h"
 #include "retire.h"
 
 #define NAMED 5 /* paths shown of those that would go */
@@ -96,11 +97,12 @@ static int remove_chosen(const struct control_mount *m, struct retire *r,
     const struct remove_watch watch = {say_failed, show, &progress, catch_interrupts()};
     int rc = retire_run(r, &conf, o->skip_trash, &watch, n, err);
     progress_end(&progress);
+    cleanup_free char *at = shell_word(m->mountpoint);
     if (rc && err->class == ERR_CANCELLED)
         err_set(err, ERR_CANCELLED,
                 "interrupted: %" PRIu64 " of %" PRIu64
                 " samples were removed (sampan scan %s shows what is left)",
-                n->removed, retire_samples(r), m->mountpoint);
+                n->removed, retire_samples(r), at);
     return rc ? -1 : ask_rescan(m, err);
 }
 

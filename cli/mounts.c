@@ -9,6 +9,7 @@
 #include "device.h"
 #include "dir.h"
 #include "mem.h"
+#include "program.h"
 
 int mount_path(const char *path, char **ret, struct err *err)
 {
@@ -47,10 +48,11 @@ int mount_of(const char *path, struct control_mount *ret, char **ret_below, stru
     if (!ret_below && *below)
         return not_mount_point(&m, path, err);
     if (!m.alive) {
+        cleanup_free char *at = shell_word(m.mountpoint);
         err_set(err, ERR_FAILED,
                 "ask the mount: %s: its processes have ended (sampan mount, with the options it "
                 "had, heals it; sampan umount %s ends it)",
-                m.mountpoint, m.mountpoint);
+                m.mountpoint, at);
         return -1;
     }
     if (ret_below)

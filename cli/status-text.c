@@ -74,9 +74,10 @@ static void add_version(struct bytes *out, const struct json *s)
     bool pinned = false, follows = false;
     json_bool_or(s, "pinned", false, &pinned, NULL);
     json_bool_or(s, "follows", false, &follows, NULL);
+    cleanup_free char *at = shell_word(json_str_at(s, "mountpoint"));
     if (pinned && !follows)
         bytes_addf(out, "            pinned: it stays until `sampan set %s version=` lets it go\n",
-                   json_str_at(s, "mountpoint"));
+                   at);
     if (follows)
         bytes_addf(out, "            that of the set's servers (--peers)%s%s%s\n",
                    pinned ? ", where it is pinned" : "", *json_str_at(s, "follows_why") ? ": " : "",

@@ -19,6 +19,7 @@
 #include "device-internal.h"
 #include "dir.h"
 #include "mem.h"
+#include "program.h"
 
 #define MAX_LINKS 40
 
@@ -99,6 +100,7 @@ static int check_empty(const char *path, struct err *err)
 int mount_check_point(const char *path, struct err *err)
 {
     struct mount_row *row = xmalloc(sizeof(*row));
+    cleanup_free char *word = shell_word(path);
     bool mounted = mount_find(path, row, NULL) == 0;
     struct stat st;
     int e = stat(path, &st) < 0 ? errno : 0;
@@ -107,14 +109,14 @@ int mount_check_point(const char *path, struct err *err)
     if (mounted && e == ENOTCONN)
         rc = err_set(err, ERR_DENIED,
                      "mount point %s holds a dead mount of %s (sampan umount %s, then try again)",
-                     path, row->source, path);
+                     path, row->source, word);
     else if (mounted)
         rc = err_set(err, ERR_DENIED,
                      "mount point %s has %s mounted on it already (sampan umount %s, or choose "
                      "another folder)",
-                     path, row->source, path);
+                     path, row->source, word);
     else if (e == ENOENT)
-        rc = err_set(err, ERR_NOT_FOUND, "mount point %s does not exist (mkdir -p %s)", path, path);
+        rc = err_set(err, ERR_NOT_FOUND, "mount point %s does not exist (mkdir -p %s)", path, word);
     else if (e)
         rc = err_sys(err, e, "mount point %s", path);
     else if (!S_ISDIR(st.st_mode))

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "buf.h"
+#include "mem.h"
 #include "roff.h"
 
 void program_keep_standard(void)
@@ -147,6 +148,23 @@ void one_line(char *text)
 void disarm(char *text)
 {
     blank(text, '\n');
+}
+
+char *shell_word(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "@%+=:,./_-";
+    struct bytes word = {0};
+    if (*text && text[strspn(text, plain)] == '\0')
+        return xstrdup(text);
+    bytes_add_str(&word, "'");
+    for (const char *c = text; *c; c++)
+        if (*c == '\'')
+            bytes_add_str(&word, "'\\''");
+        else
+            bytes_add_char(&word, *c);
+    bytes_add_str(&word, "'");
+    return word.data;
 }
 
 int program_complain(const char *name, const struct err *err)

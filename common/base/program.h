@@ -72,6 +72,9 @@ int program_options(struct conf **ret, const struct program_about *about, void *
  * line ends stay. */
 void one_line(char *text);
 void disarm(char *text);
+/* A path or URI as a shell takes it, for a command that is advised: in quotes if it must be. The
+ * caller's. */
+char *shell_word(const char *text);
 /* Says the error on stderr, in one line whatever it holds: the exit code, which is never 0. */
 int program_complain(const char *name, const struct err *err);
 /* The exit code; an error is said. */
