@@ -230,6 +230,13 @@ static struct pack *least_pinned(struct tier *t)
     return best;
 }
 
+/* Of a pack; what is copied takes as much elsewhere, be it alone there. */
+static uint64_t not_given_back(const struct pack *p)
+{
+    uint64_t live = atomic_load(&p->live);
+    return live ? live + sizeof(struct pack_head) : 0;
+}
+
 /* The pack that gives back most for the least copying: the one with the smallest live share. */
 static struct pack *emptiest(struct tier *t, bool active_too)
 {
@@ -237,7 +244,7 @@ static struct pack *emptiest(struct tier *t, bool active_too)
     double best_share = 2;
     ACQUIRE(&t->lock);
     for (struct pack *p = t->packs; p; p = p->next) {
-        double share = (double)atomic_load(&p->live) / (double)(atomic_load(&p->size) + 1);
+        double share = (double)not_given_back(p) / (double)(atomic_load(&p->size) + 1);
         if (share >= best_share || (p == t->active && !active_too))
             continue;
         best = p;
@@ -291,15 +298,16 @@ uint64_t packs_bytes(struct tier *t)
 }
 
 /* Comes down towards `goal` by copying what lives out of the emptiest packs, as long as that gives
- * back a fair part of them and there is room for the copies: nothing that lives is forgotten. */
+ * back a fair part of them, and so makes them smaller each time, and there is room for the copies:
+ * nothing that lives is forgotten. */
 static void reclaim_gently(struct tier *t, uint64_t goal)
 {
     while (packs_bytes(t) > goal) {
         struct pack *p = emptiest(t, true);
         if (!p)
             return;
-        uint64_t size = atomic_load(&p->size), live = atomic_load(&p->live);
-        if (live > size - size / COPY_GAIN || !reclaim(t, p))
+        uint64_t size = atomic_load(&p->size);
+        if (not_given_back(p) > size - size / COPY_GAIN || !reclaim(t, p))
             return;
     }
 }

@@ -175,6 +175,26 @@ Test(evict, room_is_made_of_the_unpinned_alone)
     rig_end(&r);
 }
 
+/* A pack with one small unit gets no smaller by being copied, as often as it may be. */
+Test(evict, what_is_reclaimed_comes_to_an_end)
+{
+    struct rig r;
+    rig_begin(&r, 100, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 3);
+    cr_assert_eq(cache_reclaim(r.cache, UINT64_MAX / 2, NULL), 0);
+    cache_drop(r.cache, 1);
+    cache_drop(r.cache, 2);
+    cr_assert_eq(cache_reclaim(r.cache, UINT64_MAX / 2, NULL), 0);
+    cr_expect_eq(cache_where(r.cache, 3), 0);
+    cache_drop(r.cache, 3);
+    cr_assert_eq(cache_reclaim(r.cache, UINT64_MAX / 2, NULL), 0);
+    struct cache_stat st;
+    cache_stat(r.cache, &st);
+    cr_expect_eq(st.units, 0);
+    rig_end(&r);
+}
+
 /* In a full tier no pack can be copied: what stays goes through memory. */
 Test(evict, a_full_tier_spares_the_pinned)
 {
