@@ -121,10 +121,11 @@ int report_dropped(uint64_t samples, uint64_t bytes, bool json, struct err *err)
         jw_end(&w);
         bytes_add_char(&out, '\n');
     } else {
-        char size[32];
+        char size[32], count[64];
         conf_format_size(bytes, size);
+        conf_format_count(samples, "sample", count);
         if (samples != UINT64_MAX)
-            bytes_addf(&out, "%" PRIu64 " samples, ", samples);
+            bytes_addf(&out, "%s, ", count);
         bytes_addf(&out, "%s dropped\n", size);
     }
     return print_out(&out, err);

@@ -85,20 +85,20 @@ static int find(struct target *t, const char *arg, const struct rmr_options *o, 
 
 static int confirm(const struct target *t, const struct rmr_options *o, struct err *err)
 {
-    char size[32], answer[16];
+    char size[32], objects[64], answer[16];
     conf_format_size(t->counts.bytes, size);
+    conf_format_count(t->counts.objects, "object", objects);
     if (!o->json && !o->quiet) {
         cleanup_bytes struct bytes line = {0};
-        add_one_line(&line, "%s: %" PRIu64 " objects, %s", t->uri, t->counts.objects, size);
+        add_one_line(&line, "%s: %s, %s", t->uri, objects, size);
         fwrite(line.data, 1, line.len, stderr);
     }
     if (o->yes || o->dry)
         return 0;
     if (!isatty(STDIN_FILENO))
         return err_set(err, ERR_USAGE,
-                       "%s: %" PRIu64
-                       " objects, %s: not removed, as nobody can be asked (give --yes)",
-                       t->uri, t->counts.objects, size);
+                       "%s: %s, %s: not removed, as nobody can be asked (give --yes)", t->uri,
+                       objects, size);
     fprintf(stderr, "remove them%s? [y/N] ", o->skip_trash ? " for good" : "");
     fflush(stderr);
     if (!fgets(answer, sizeof answer, stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
@@ -150,13 +150,13 @@ static void rescan(const struct control_mount *m)
 
 static void report_one(struct bytes *out, const struct target *t, const struct rmr_options *o)
 {
-    char size[32];
+    char size[32], objects[64];
     size_t at = out->len;
     const struct remove_counts *n = &t->counts;
     conf_format_size(n->bytes, size);
-    bytes_addf(out, "%s: %s%" PRIu64 " of %" PRIu64 " objects (%s)", t->uri,
-               o->dry ? "would remove " : "removed ", o->dry ? n->objects : n->removed, n->objects,
-               size);
+    conf_format_count(n->objects, "object", objects);
+    bytes_addf(out, "%s: %s%" PRIu64 " of %s (%s)", t->uri, o->dry ? "would remove " : "removed ",
+               o->dry ? n->objects : n->removed, objects, size);
     if (n->failed)
         bytes_addf(out, ", %" PRIu64 " failed", n->failed);
     if (n->expired)

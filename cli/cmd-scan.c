@@ -44,7 +44,7 @@ static int report(const struct scan_options *o, const struct outcome *r,
                   const struct bytes *changes, struct err *err)
 {
     cleanup_bytes struct bytes out = {0};
-    char size[32];
+    char size[32], samples[64], folders[64];
     if (o->json) {
         struct json_writer w;
         jw_init(&w, &out);
@@ -65,11 +65,12 @@ static int report(const struct scan_options *o, const struct outcome *r,
     if (changes->len)
         bytes_add(&out, changes->data, changes->len);
     conf_format_size(r->bytes, size);
+    conf_format_count(r->samples, "sample", samples);
+    conf_format_count(r->folders, "folder", folders);
     bytes_addf(&out,
-               "%" PRIu64 " samples, %s, %" PRIu64 " folders in %.1f s (%" PRIu64 " added, %" PRIu64
-               " changed, %" PRIu64 " removed)\nversion %s\n",
-               r->samples, size, r->folders, r->seconds, r->added, r->changed, r->removed,
-               r->version);
+               "%s, %s, %s in %.1f s (%" PRIu64 " added, %" PRIu64 " changed, %" PRIu64
+               " removed)\nversion %s\n",
+               samples, size, folders, r->seconds, r->added, r->changed, r->removed, r->version);
     return print_out(&out, err);
 }
 

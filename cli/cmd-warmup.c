@@ -151,25 +151,24 @@ static int report(const struct json *result, const struct warmup_options *o, str
     if (o->json)
         return print_json(result, err) ? -1 : failed;
     cleanup_bytes struct bytes out = {0};
-    char size[32];
+    char size[32], samples[64];
     conf_format_size(json_uint_at(result, "bytes"), size);
+    conf_format_count(json_uint_at(result, "samples"), "sample", samples);
     bool verified = false;
     if (o->dry_run) {
-        bytes_addf(&out,
-                   "%" PRIu64 " samples, %s: %" PRIu64 " to fetch, %" PRIu64 " already there; %s\n",
-                   json_uint_at(result, "samples"), size,
-                   json_uint_at(result, "samples") - json_uint_at(result, "already") - unfit,
+        bytes_addf(&out, "%s, %s: %" PRIu64 " to fetch, %" PRIu64 " already there; %s\n", samples,
+                   size, json_uint_at(result, "samples") - json_uint_at(result, "already") - unfit,
                    json_uint_at(result, "already"), unfit ? "not all of them fit" : "they fit");
         print_unfit(result);
         return print_out(&out, err) ? -1 : failed;
     }
     json_bool(result, "verified", &verified, NULL);
     bytes_addf(&out,
-               "%" PRIu64 " samples, %s in %.1f s: %" PRIu64 " fetched, %" PRIu64
-               " already there, %" PRIu64 " failed%s\n",
-               json_uint_at(result, "samples"), size, json_num_at(result, "seconds"),
-               json_uint_at(result, "fetched"), json_uint_at(result, "already"),
-               json_uint_at(result, "failed"), verified ? ", verified" : "");
+               "%s, %s in %.1f s: %" PRIu64 " fetched, %" PRIu64 " already there, %" PRIu64
+               " failed%s\n",
+               samples, size, json_num_at(result, "seconds"), json_uint_at(result, "fetched"),
+               json_uint_at(result, "already"), json_uint_at(result, "failed"),
+               verified ? ", verified" : "");
     print_failures(result);
     print_unfit(result);
     return print_out(&out, err) ? -1 : failed;

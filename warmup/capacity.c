@@ -30,12 +30,13 @@ int plan_fit_check(const struct plan_fit *f, const char *path, struct err *err)
 {
     if (f->want <= f->room)
         return 0;
-    char want[32], room[32];
+    char samples[64], want[32], room[32];
+    conf_format_count(f->samples, "sample", samples);
     conf_format_size(f->want, want);
     conf_format_size(f->room, room);
     return err_set(err, ERR_LIMIT,
-                   "%llu samples take %s, the cache has room for %s: %llu of them, from %s on, do "
+                   "%s take%s %s, the cache has room for %s: %llu of them, from %s on, do "
                    "not fit (give it a larger --cache, more partitions, or name fewer paths)",
-                   (unsigned long long)f->samples, want, room,
+                   samples, f->samples == 1 ? "s" : "", want, room,
                    (unsigned long long)(f->samples - f->fitting), path);
 }

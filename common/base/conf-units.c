@@ -127,6 +127,11 @@ void conf_format_size(uint64_t n, char out[32])
         snprintf(out, 32, "%.1f %s", value, names[i]);
 }
 
+void conf_format_count(uint64_t n, const char *one, char out[64])
+{
+    snprintf(out, 64, "%llu %s%s", (unsigned long long)n, one, n == 1 ? "" : "s");
+}
+
 void conf_format_duration(double s, char out[32])
 {
     if (!(s >= 0) || s > 1e9) {

@@ -87,8 +87,9 @@ int conf_duration(const char *text, uint64_t *ret, struct err *err);
 bool conf_is_port(const char *text);
 /* Is it one of "a|b|c"? */
 bool conf_is_choice(const char *choices, const char *text);
-void conf_format_size(uint64_t n, char out[32]);   /* "1.5 GiB" */
-void conf_format_duration(double s, char out[32]); /* "2m10s" */
+void conf_format_size(uint64_t n, char out[32]);                   /* "1.5 GiB" */
+void conf_format_count(uint64_t n, const char *one, char out[64]); /* "1 sample", "2 samples" */
+void conf_format_duration(double s, char out[32]);                 /* "2m10s" */
 /* The nearest of the candidates by edit distance, or NULL if none is near. */
 const char *conf_nearest(const char *word, const char *const *candidates, size_t n);
 /* The same for a word that need not be meant as one of them: a slip of the finger away (two, if it

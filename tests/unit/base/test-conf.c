@@ -377,6 +377,17 @@ Test(units, rates_and_durations)
     cr_expect(conf_duration("7", &n, NULL) == -1);
 }
 
+Test(conf, counts_as_text)
+{
+    char out[64];
+    conf_format_count(0, "sample", out);
+    cr_expect_str_eq(out, "0 samples");
+    conf_format_count(1, "sample", out);
+    cr_expect_str_eq(out, "1 sample");
+    conf_format_count(UINT64_MAX, "sample", out);
+    cr_expect_str_eq(out, "18446744073709551615 samples");
+}
+
 Test(units, formats)
 {
     char out[32];
