@@ -54,6 +54,7 @@ static int flush(const struct control_mount *m, struct err *err)
     if (needs_no_flush(m) || pending_flush(m, "umount", /* torn= */ false, &why) == 0)
         return 0;
     if (only_cache_fails(m)) {
+        one_line(why.msg);
         fprintf(stderr, "sampan umount: %s: what is cached there may have to be fetched again\n",
                 why.msg);
         return 0;
