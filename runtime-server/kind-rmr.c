@@ -89,15 +89,13 @@ int check_rmr(void *server, const struct json *o, struct bytes *ret, struct byte
 void touches_rmr(const struct json *o, struct bytes *ret)
 {
     struct json uris = json_get(o, "uris");
-    if (cluster_is_job(o))
-        return;
     if (count_of(o, "paths"))
         options_touch_paths(o, ret);
     for (size_t i = 0; i < count_of(o, "uris"); i++) {
         struct json item = json_at(&uris, i);
         const char *uri = "";
         json_as_str(&item, &uri, NULL);
-        bytes_addf(ret, "%s\n", uri);
+        bytes_addf(ret, "%s%s\n", options_turn(o), uri);
     }
 }
 

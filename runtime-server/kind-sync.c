@@ -325,10 +325,10 @@ void touches_sync(const struct json *o, struct bytes *ret)
 {
     const char *destination = "", *share;
     json_str(o, "destination", &destination, NULL);
-    /* Of a cluster's job the children touch it, and two shares have no key in common. */
-    if (cluster_is_job(o) || json_str(o, "share", &share, NULL) == 0)
+    /* Two shares have no key in common. */
+    if (json_str(o, "share", &share, NULL) == 0)
         return;
-    bytes_addf(ret, "%s\n", destination);
+    bytes_addf(ret, "%s%s\n", options_turn(o), destination);
 }
 
 /* --- the work --------------------------------------------------------------------------------- */

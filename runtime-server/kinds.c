@@ -87,21 +87,26 @@ int options_copy_paths(const struct json *o, struct json_writer *w, struct err *
     return 0;
 }
 
+/* A job of the cluster takes turns with others of the cluster, and its children with what else
+ * their servers do: it holds up none of its own. */
+const char *options_turn(const struct json *o)
+{
+    return cluster_is_job(o) ? "cluster" : "";
+}
+
 /* The set's root, or each path below it, as lines "MOUNT/PATH". */
 void options_touch_paths(const struct json *o, struct bytes *ret)
 {
-    if (cluster_is_job(o))
-        return; /* its children do */
-    const char *mount = "";
+    const char *mount = "", *turn = options_turn(o);
     struct json paths = json_get(o, "paths");
     json_str(o, "mount", &mount, NULL);
     if (!json_has(o, "paths") || json_count(&paths) == 0)
-        bytes_addf(ret, "%s/\n", mount);
+        bytes_addf(ret, "%s%s/\n", turn, mount);
     for (size_t i = 0; json_has(o, "paths") && i < json_count(&paths); i++) {
         struct json item = json_at(&paths, i);
         const char *path = "";
         json_as_str(&item, &path, NULL);
-        bytes_addf(ret, "%s/%s\n", mount, path + (*path == '/'));
+        bytes_addf(ret, "%s%s/%s\n", turn, mount, path + (*path == '/'));
     }
 }
 

@@ -214,6 +214,8 @@ void options_copy_compat(const struct json *o, struct json_writer *w);
 /* A path in the set: relative, without a part that leads out of it. */
 int options_check_path(const char *path, struct err *err);
 int options_copy_paths(const struct json *o, struct json_writer *w, struct err *err);
+/* What stands before all that a job touches. */
+const char *options_turn(const struct json *o);
 void options_touch_paths(const struct json *o, struct bytes *ret);
 void options_paths_field(const struct json *o, struct bytes *fields);
 /* Asks the owner of the job's mount, and tells of its progress. `asked`, of a job that asks for a

@@ -108,7 +108,10 @@ static bool start_one(struct jobs *j, const char *id, struct bytes *waiting, str
 {
     cleanup_row struct job_row row = {0};
     struct err err = {0};
-    if (jobstore_get(j->store, id, &row, NULL) || !run_fits(j, &row, waiting))
+    if (jobstore_get(j->store, id, &row, NULL))
+        return true;
+    /* Who is only to tell others that they end waits for nobody's turn. */
+    if (jobstore_wish(j->store, id) == JOB_GO_ON && !run_fits(j, &row, waiting))
         return true;
     enum begun begun = run_start(j, &row, &err);
     if (begun == REFUSED &&
