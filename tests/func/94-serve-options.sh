@@ -42,8 +42,8 @@ for no in '"limit":1,"deleteDst":true' '"existing":true,"ignoreExisting":true' '
 done
 bad rmr '{"paths":["a"],"skipTrash":1}' options.skipTrash
 bad rmr '{"uris":["s3://a/b","c"]}' 'options.uris[1]'
-bad warmup "$(printf '[%.0s' $(seq 5000))$(printf ']%.0s' $(seq 5000))" depth
-bad warmup "{\"paths\":$(printf '[%.0s' $(seq 100))$(printf ']%.0s' $(seq 100))}" ""
+bad warmup "$(printf '[%.0s' $(seq 5000))$(printf ']%.0s' $(seq 5000))" "deeper than 64 levels"
+bad warmup "{\"paths\":$(printf '[%.0s' $(seq 100))$(printf ']%.0s' $(seq 100))}" "deeper than 64 levels"
 expect_code 200 GET /v1/jobs
 expect "jobs" "$(answer jobs)" "[]"
 
