@@ -140,11 +140,11 @@ void cache_drop(struct cache *c, uint64_t unit);
 /* Is it in a pack or with a guest, and was not read for so long? Last uses in packs are known to
  * some minutes: in doubt it was used. */
 bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns);
-int cache_clear(struct cache *c, struct err *err);                    /* everything, at once */
-int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err); /* sum over the tiers */
+int cache_clear(struct cache *c, struct err *err);    /* everything, at once */
+void cache_evict_to(struct cache *c, uint64_t bytes); /* sum over the tiers */
 /* Makes room for `bytes` to come, as far as dropping unpinned units does; pinned ones stay, but for
  * a pack's worth in a full tier whose packs are all being read. */
-int cache_make_room(struct cache *c, uint64_t bytes, struct err *err);
+void cache_make_room(struct cache *c, uint64_t bytes);
 /*
  * Room that is managed by who knows what comes next. cache_room(): bytes that can be kept now,
  * beyond what cache_reclaim() needs to copy a pack, and beyond what is reserved for units on their
@@ -156,7 +156,9 @@ int cache_reclaim(struct cache *c, uint64_t bytes, struct err *err);
 /* Re-reads and verifies a cached unit. 0, or -1 with ERR_CORRUPT (it is ABSENT then) or NOT_FOUND.
  */
 int cache_verify(struct cache *c, uint64_t unit, struct err *err);
-/* Waits until everything filled so far is appended and the journal is on the disk. */
+/* Waits until everything filled so far is appended. */
+void cache_drain(struct cache *c);
+/* ... and on the disk. */
 int cache_flush(struct cache *c, struct err *err);
 
 /* Says which ids units are named by (the catalog's lineage). What was filled under another lineage

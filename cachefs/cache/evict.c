@@ -223,10 +223,9 @@ static void wait_goal(struct tier *t)
         cond_wait(&t->ended, &t->lock);
 }
 
-static int evict_to(struct cache *c, uint64_t bytes, enum mercy mercy, struct err *err)
+static void evict_to(struct cache *c, uint64_t bytes, enum mercy mercy)
 {
-    if (cache_flush(c, err)) /* what is in memory counts too */
-        return err_wrap(err, "evict");
+    cache_drain(c); /* what is in memory counts too */
     cache_tick(c);
     /* Heads of packs and padding need a little too. */
     uint64_t heads =
@@ -249,7 +248,6 @@ static int evict_to(struct cache *c, uint64_t bytes, enum mercy mercy, struct er
     }
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         wait_goal(c->tiers[i]);
-    return 0;
 }
 
 static uint64_t pinned_in_packs(struct cache *c)
@@ -259,21 +257,20 @@ static uint64_t pinned_in_packs(struct cache *c)
     return all > guests ? all - guests : 0;
 }
 
-int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err)
+void cache_evict_to(struct cache *c, uint64_t bytes)
 {
     uint64_t pinned = pinned_in_packs(c);
     guests_shrink(c, bytes > pinned ? bytes - pinned : 0, /* pinned_too= */ false);
     guests_shrink(c, bytes, /* pinned_too= */ true);
     uint64_t guests = guests_used(c);
-    return evict_to(c, bytes > guests ? bytes - guests : 0, SPARE_NOTHING, err);
+    evict_to(c, bytes > guests ? bytes - guests : 0, SPARE_NOTHING);
 }
 
-int cache_make_room(struct cache *c, uint64_t bytes, struct err *err)
+void cache_make_room(struct cache *c, uint64_t bytes)
 {
     struct cache_stat s;
     uint64_t free = 0, listed = 0;
-    if (cache_flush(c, err))
-        return err_wrap(err, "make room");
+    cache_drain(c);
     cache_stat(c, &s);
     for (size_t i = 0; i < s.n_tiers; i++) {
         uint64_t left = s.tiers[i].limit > s.tiers[i].used ? s.tiers[i].limit - s.tiers[i].used : 0;
@@ -286,12 +283,13 @@ int cache_make_room(struct cache *c, uint64_t bytes, struct err *err)
     each_place(c, sum_up, ch);
     uint64_t unpinned = unpinned_bytes(ch);
     if (!unpinned)
-        return 0; /* what is between the records does not pay for copying them all */
+        return; /* what is between the records does not pay for copying them all */
     uint64_t garbage = listed > ch->live ? listed - ch->live : 0;
     uint64_t most = unpinned + garbage, excess = bytes > free ? bytes - free : 0;
     if (excess > most)
         excess = most;
-    return excess ? evict_to(c, listed - excess, SPARE_PINNED, err) : 0;
+    if (excess)
+        evict_to(c, listed - excess, SPARE_PINNED);
 }
 
 int cache_reclaim(struct cache *c, uint64_t bytes, struct err *err)

@@ -223,14 +223,23 @@ static int sync_pack(struct tier *t, uint32_t number, uint64_t appends, struct e
     return 0;
 }
 
+static void drain_tier(struct tier *t)
+{
+    ACQUIRE(&t->lock);
+    uint64_t asked = t->queued;
+    while (t->done < asked)
+        cond_wait(&t->ended, &t->lock);
+}
+
+void cache_drain(struct cache *c)
+{
+    for (size_t i = 0; i < c->conf.n_tiers; i++)
+        drain_tier(c->tiers[i]);
+}
+
 static int flush_tier(struct tier *t, struct err *err)
 {
-    {
-        ACQUIRE(&t->lock);
-        uint64_t asked = t->queued;
-        while (t->done < asked)
-            cond_wait(&t->ended, &t->lock);
-    }
+    drain_tier(t);
     uint32_t number = UINT32_MAX;
     uint64_t appends;
     while (next_unsynced(t, &number, &appends))

@@ -474,14 +474,14 @@ static void totals(struct warm *w)
 static int make_room(struct warm *w, struct err *err)
 {
     struct cache *cache = w->v->cache;
-    if (cache_flush(cache, err))
-        return -1;
+    cache_drain(cache);
     uint64_t missing = missing_bytes(w);
     if (cache_room(cache) >= missing)
         return 0;
     left_now(w->v);
-    if (cache_reclaim(cache, missing, err) || cache_make_room(cache, missing, err))
+    if (cache_reclaim(cache, missing, err))
         return -1;
+    cache_make_room(cache, missing);
     cache_guests_make_way(cache, missing, targets_have, &w->targets);
     return 0;
 }

@@ -511,9 +511,8 @@ Test(damage, a_pack_with_a_bad_journal_is_rewritten)
         rig_open(&r); /* the pack is walked, and gets no journal again */
         for (uint64_t u = 1; u <= 100; u++)
             cache_drop(r.cache, u);
-        struct err err = {0};
         /* What lives fits, what lies there does not: the pack is rewritten, and nothing goes. */
-        cr_assert_eq(cache_evict_to(r.cache, 65000, &err), 0, "%s", err.msg);
+        cache_evict_to(r.cache, 65000);
         cr_assert_eq(size_of(rig_path(&r, "00000000.pack")), 0);
         cr_assert(size_of(rig_path(&r, "00000001.pack")) > 50000);
         int before = atomic_load(&r.fake.reads);
