@@ -309,7 +309,8 @@ const struct command cmd_mount = {
         "AWS_PROFILE, BCE_ACCESS_KEY_ID and BCE_SECRET_ACCESS_KEY; a URI with a password in it is "
         "refused.\n\n"
         "The first tier on a disk is also the owner's folder: catalog versions, index and control "
-        "socket lie there, and it belongs to one mount at a time. SIGTERM and SIGINT unmount "
+        "socket lie there, and it belongs to one mount at a time. Who mounts with another one as "
+        "the first begins anew: what is cached in all of them goes. SIGTERM and SIGINT unmount "
         "cleanly.\n\n"
         "A sampler's SPEC is NAME[,key=value]..., for example "
         "paddle-distributed,ranks=4,batch-size=64,shuffle=true.",

@@ -9,6 +9,9 @@
 
 #include "clock.h"
 
+#define LOG_MODULE "cache"
+#include "log.h"
+
 #define ROOM_PAUSE_NS (10 * NS_PER_S)
 #define ROOM_LEAST    (64ull << 20)
 
@@ -349,6 +352,11 @@ int cache_bind(struct cache *c, uint64_t lineage, struct err *err)
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         another = another || is_of_another(c->tiers[i], lineage);
     /* Emptied first: a death in between leaves the old lineage, and the next one empties again. */
+    if (another)
+        log_warn(c->conf.log,
+                 "what lies in the tiers was cached by another catalog than that in "
+                 "%s: it is dropped, and fetched again",
+                 c->dir);
     if (another && (cache_clear(c, err) || cache_flush(c, err)))
         return -1;
     for (size_t i = 0; i < c->conf.n_tiers; i++) {
