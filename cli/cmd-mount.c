@@ -262,6 +262,14 @@ static int check_direct(const struct mount_options *o, struct err *err)
     return 0;
 }
 
+/* The keeper, the control socket and the mount table are reached through it. */
+static int check_proc(struct err *err)
+{
+    if (access("/proc/self/fd", F_OK))
+        return err_set(err, ERR_FAILED, "/proc is not there (mount -t proc proc /proc)");
+    return 0;
+}
+
 static int run(const struct conf *c, const void *options, struct err *err)
 {
     const struct mount_options *o = options;
@@ -271,7 +279,7 @@ static int run(const struct conf *c, const void *options, struct err *err)
     cleanup_owner struct owner owner = {0};
     store_conf_of(&o->store, &store);
     owner.for_outputs = o->writable;
-    if (check_direct(o, err) || heal(conf_arg(c, 1), err) ||
+    if (check_proc(err) || check_direct(o, err) || heal(conf_arg(c, 1), err) ||
         check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
         owner_resolve(&owner, conf.set, &o->set, &store, err) ||
         outputs_check(o, &owner, conf.set, &store, err) || owner_make(&owner, err) ||
