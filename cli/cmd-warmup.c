@@ -271,6 +271,16 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+static int no_mount(const char *target, const struct err *why, struct err *err)
+{
+    cleanup_free char *folder = why->class == ERR_NOT_FOUND ? realpath(target, NULL) : NULL;
+    if (folder)
+        return err_set(err, why->class, "%s; of a folder as a set it is file://%s", why->msg,
+                       folder);
+    *err = *why;
+    return -1;
+}
+
 static int run(const struct conf *conf, const void *options, struct err *err)
 {
     static char root[] = "";
@@ -283,10 +293,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     bool is_uri = strstr(target, "://") != NULL;
     struct err why = {0};
     bool is_mount = !is_uri && mount_of(target, &m, &below, &why) == 0;
-    if (!is_mount && !is_uri && !(why.class == ERR_NOT_FOUND && is_file(target))) {
-        *err = why;
-        return -1;
-    }
+    if (!is_mount && !is_uri && !(why.class == ERR_NOT_FOUND && is_file(target)))
+        return no_mount(target, &why, err);
     if (is_mount && refuse_of_mount(conf, of_mounts, &m, err))
         return -1;
     if (take_paths(&paths, is_mount ? &m : &unmounted, is_mount ? below : "", conf, o, err))

@@ -23,6 +23,9 @@ refused 2 "scheme|uri|gopher" sampan mount gopher://x/y "$MNT" --cache "ssd:$CAC
 refused 2 "not an address: $T/there.*file://$T/there" sampan sync "file://$SRC" "$T/there"
 refused 3 "$T/nothing" sampan umount "$T/nothing"
 refused 3 "$T/nothing|no mount" sampan status "$T/nothing"
+# A folder that mount takes as a set: warmup means mounts by a path, and says how a set is named.
+mkdir "$T/folder"
+refused 3 "$T/folder: no mount of ours is here .*; of a folder as a set it is file://$T/folder" sampan warmup "$T/folder" --cache "ssd:$CACHE=1GiB"
 says() { # TEXT CMD… : its output holds the text
     local text=$1
     shift
