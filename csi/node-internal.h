@@ -131,6 +131,7 @@ struct set {
     char *mountpoint;
     unsigned users;      /* calls that know this struct; guarded by node->lock */
     bool busy;           /* one of them works on it; guarded by node->lock */
+    bool lost;           /* and not mounted again yet; changed while begun */
     _Atomic bool anew;   /* its targets may show a mount of before, which was lost */
     bool holds;          /* `held` are descriptors of the mount; changed while begun */
     uint64_t hold_after; /* and not tried again before, since it failed */

@@ -135,6 +135,19 @@ static int bring_up(struct node *n, struct set *s, uint64_t deadline_ns, struct 
     return 0;
 }
 
+static int bring_up_again(struct node *n, struct set *s, uint64_t deadline_ns, struct err *err)
+{
+    counter_add(&n->stats.lost, !s->lost);
+    s->lost = true;
+    if (bring_up(n, s, deadline_ns, err))
+        return -1;
+    s->lost = false;
+    log_warn(n->conf.log, "set %s: it was lost, and is mounted again", s->uri);
+    counter_add(&n->stats.healed, 1);
+    s->anew = true;
+    return 0;
+}
+
 /* Another set may have it, too. */
 static void drop_version(struct node *n, const struct set *gone)
 {
@@ -196,12 +209,12 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
     if (is_new || lacks_file(s))
         fill(n, s, wish);
     if (set_store(n, s, err) || set_write_secrets(n, s, wish->secrets, err) ||
-        need_file(n, s, wish->attributes, err) || bring_up(n, s, deadline_ns, err)) {
+        need_file(n, s, wish->attributes, err) ||
+        (is_new ? bring_up(n, s, deadline_ns, err) : bring_up_again(n, s, deadline_ns, err))) {
         if (is_new)
             clean(n, s);
         return -1;
     }
-    s->anew = !is_new;
     node_watch_poke(n);
     if (own_root(n, s, wish->gid, err))
         return -1;
@@ -218,13 +231,8 @@ int set_heal(struct node *n, const char *key, bool *ret_anew, uint64_t deadline_
     if (is_up(n, s) || set_show_again(n, s)) {
         if (!s->holds && clock_mono_ns() >= s->hold_after)
             set_hold(n, s);
-    } else if (!go_on(n, s, deadline_ns)) {
-        counter_add(&n->stats.lost, 1);
-        if (bring_up(n, s, deadline_ns, err))
-            return err_wrap(err, "set %s was lost, and mounting it again failed", s->uri);
-        log_warn(n->conf.log, "set %s: it was lost, and is mounted again", s->uri);
-        counter_add(&n->stats.healed, 1);
-        s->anew = true;
+    } else if (!go_on(n, s, deadline_ns) && bring_up_again(n, s, deadline_ns, err)) {
+        return err_wrap(err, "set %s was lost, and mounting it again failed", s->uri);
     }
     *ret_anew = s->anew;
     s->anew = false;

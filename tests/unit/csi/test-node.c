@@ -209,6 +209,7 @@ Test(node, a_call_that_mounts_a_lost_set_again_leaves_no_pod_behind)
     fake_lose(w.fake);
     cr_assert(do_publish(&w, "v", w.target2, false, NULL) == RPC_OK, "%s", w.err.msg);
     cr_expect(w.fake->revived == 1 && w.fake->mounted == 2);
+    cr_expect(counter_get(&w.node->stats.lost) == 1 && counter_get(&w.node->stats.healed) == 1);
     cr_expect(fake_at(w.fake, w.target)->dev != fake_at(w.fake, w.target2)->dev);
     struct volume *v;
     cr_assert(volume_begin(w.node, "v", &v, &w.err) == RPC_OK);
@@ -218,6 +219,25 @@ Test(node, a_call_that_mounts_a_lost_set_again_leaves_no_pod_behind)
     node_heal(w.node);
     cr_expect(fake_at(w.fake, w.target)->dev == fake_at(w.fake, w.target2)->dev);
     cr_expect(sets_are_held(w.node));
+    world_remove(&w);
+}
+
+Test(node, what_is_lost_is_counted_once_however_often_it_is_tried)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    fake_lose(w.fake);
+    w.fake->refuse = ERR_TRANSIENT;
+    node_heal(w.node);
+    node_heal(w.node);
+    cr_expect(do_publish(&w, "v", w.target2, false, NULL) == RPC_UNAVAILABLE);
+    cr_expect_eq(counter_get(&w.node->stats.healed), 0);
+    w.fake->refuse = 0;
+    node_heal(w.node);
+    cr_expect_eq(counter_get(&w.node->stats.lost), 1);
+    cr_expect_eq(counter_get(&w.node->stats.healed), 1);
     world_remove(&w);
 }
 
