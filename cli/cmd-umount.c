@@ -36,29 +36,32 @@ static bool only_reads(const struct control_mount *m)
 }
 
 /* Its cache folder was removed: its process serves on, but nobody can ask it any more. */
-static bool needs_no_flush(const struct control_mount *m)
+static bool cannot_be_asked(const struct control_mount *m)
 {
-    return access(m->socket, F_OK) && errno == ENOENT && only_reads(m);
+    return access(m->socket, F_OK) && errno == ENOENT;
 }
 
 /* It is the cache's disk that fails, not its process. */
-static bool only_cache_fails(const struct control_mount *m)
+static bool only_cache_fails(const struct control_mount *m, struct err *why)
 {
     cleanup_json struct json_doc *answer = NULL;
-    return only_reads(m) && ask_status(m, &answer, NULL) == 0;
+    if (ask_status(m, &answer, NULL))
+        return false;
+    one_line(why->msg);
+    fprintf(stderr, "sampan umount: %s: what is cached there may have to be fetched again\n",
+            why->msg);
+    return true;
 }
 
 static int flush(const struct control_mount *m, struct err *err)
 {
     struct err why = {0};
-    if (needs_no_flush(m) || pending_flush(m, "umount", /* torn= */ false, &why) == 0)
+    bool unasked = cannot_be_asked(m) && only_reads(m);
+    if (unasked || pending_flush(m, "umount", /* torn= */ false, &why) == 0)
         return 0;
-    if (only_cache_fails(m)) {
-        one_line(why.msg);
-        fprintf(stderr, "sampan umount: %s: what is cached there may have to be fetched again\n",
-                why.msg);
+    /* ERR_LIMIT: it may start no thread to answer. */
+    if (only_reads(m) && (why.class == ERR_LIMIT || only_cache_fails(m, &why)))
         return 0;
-    }
     if (err)
         *err = why;
     return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);

@@ -97,7 +97,9 @@ static int start_connection(struct control_server *s, int sock, bool guest, stru
     int error = thread_start(&c->thread, "control", connection_main, c);
     if (error) {
         free(c);
-        return err_thread(err, error, "control socket: start a thread");
+        err_thread(err, error, "control socket: start a thread");
+        err->class = ERR_LIMIT; /* a refusal, as that above: its owner is well */
+        return -1;
     }
     c->next = s->connections;
     s->connections = c;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# No process may be started when a daemon dies: its keeper tries until one may, and a try is no restart.
+# No process may be started when a daemon dies: its keeper tries until one may, and a try is no restart. Where no thread
+# may be, a mount that is only read is unmounted all the same.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/keeper.sh"
 need_mount
@@ -28,5 +29,7 @@ until_true 20 restarts_are 2 || fail "restarts: $(status restarts)"
 same_tree "$SRC" "$MNT"
 expect "state" "$(status state)" ready
 expect "restarts" "$(status restarts)" 2
+cat "$group/pids.current" >"$group/pids.max"
+sampan status "$MNT" --json >"$T/status" 2>"$T/status.err" && fail "a thread was started past the limit"
 unmount
 nothing_left
