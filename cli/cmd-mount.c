@@ -47,7 +47,9 @@ static const struct conf_row rows[] = {
      .help = "How much of what is dealt by hash each partition gets, in parts; one number for each "
              "(equal)"},
     {"profile", CONF_ENUM, AT(mount_options, profile), .choices = "samples|shards",
-     .dflt = "samples", .help = "Small files, or big files read in slices (passthrough)"},
+     .dflt = "samples",
+     .help = "Small files, or big files read in slices (passthrough), for which each lies whole in "
+             "a file below the first tier on a disk, of which all together take 7/8 at most"},
     {"writable", CONF_FLAG, AT(mount_options, writable),
      .help = "Files can be made, changed, renamed and removed: checkpoints, logs, outputs"},
     {"commit", CONF_STRING, AT(mount_options, commit), .arg = "WHEN",
