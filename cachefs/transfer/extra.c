@@ -160,8 +160,11 @@ int run_delete_extra(struct sync_run *r, struct err *err)
 static void set_folder(struct sync_run *r, uint32_t source, const char *key)
 {
     struct err err = {0};
-    if (meta_refresh(r, source, key, &err))
-        run_failed(r, key, &err);
+    if (meta_refresh(r, source, key, &err) == 0)
+        return;
+    if (r->conf->existing && err.class == ERR_NOT_FOUND)
+        return; /* it was not made */
+    run_failed(r, key, &err);
 }
 
 /* The folders that a key of a flat store implies, those of the key before excepted. */

@@ -29,3 +29,7 @@ sampan sync "file://$SRC" "file://$T/b" --links --perms --dirs --json >"$T/out"
 expect "copied" "$(field copied <"$T/out")" 1
 cmp <(describe "$SRC") <(describe "$T/b") || fail "$(diff <(describe "$SRC") <(describe "$T/b"))"
 refused 2 "keeps none of them" sampan sync "file://$SRC" "webhdfs://127.0.0.1:1/x" --links
+
+mkdir "$T/part" "$T/part/d"
+sampan sync "file://$SRC" "file://$T/part" --links --perms --dirs --existing --quiet || fail "--existing with folders that are not there"
+expect "what --existing left" "$(cd "$T/part" && find . -mindepth 1 -printf '%P %m %U %G')" "$(cd "$SRC" && find d -maxdepth 0 -printf '%p %m %U %G')"
