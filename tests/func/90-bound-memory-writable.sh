@@ -2,15 +2,12 @@
 # A writable mount stays below --memory while 1000 files are open and written at once, and while many wait for content
 # that is only in the store.
 . "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/s3mem.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
 ulimit -n 2048 2>/dev/null || skip "no 2048 open files here"
-mkfifo "$T/held" && exec 9<>"$T/held" # the server lives as long as its standard input
-"$PYTHON" "$SAMPAN_TESTS/servers/s3mem.py" >"$T/server" <"$T/held" &
-on_exit "kill -9 $!; wait $!"
-until_true 20 test -s "$T/server" || fail "the server does not start"
-PORT=$(sed 's/.* //' "$T/server")
-export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_REGION=us-east-1 MNT PORT
+start_s3mem
+export MNT STORE
 cat >"$T/use.py" <<'PY'
 """use.py write|read PID: 1000 files, the first 40 of 5 MiB; prints the most that PID had resident meanwhile."""
 import concurrent.futures, os, sys, threading, time, urllib.request
@@ -40,7 +37,7 @@ def write(pool):
 
 def read(pool):
     os.listdir(os.environ["MNT"])
-    urllib.request.urlopen(f"http://127.0.0.1:{os.environ['PORT']}/_set?late=200").read()  # so that all wait at once
+    urllib.request.urlopen(f"{os.environ['STORE']}/_set?late=200").read()  # so that all wait at once
     for i, got in enumerate(pool.map(lambda i: open(path(i), "rb").read(), range(BIG))):
         assert got == content(i), i
 
@@ -56,7 +53,7 @@ used() { # write|read
     echo "$1: at most $most bytes resident"
     case "$S" in *asan*|*tsan*) ;; *) at_most "resident ($1)" "$most" $((96 << 20)) ;; esac
 }
-set="minio://127.0.0.1:$PORT/bench/out"
+set="minio://${STORE#http://}/bench/out"
 mount_writable "$set" --memory 96MiB --commit background
 used write
 unmount

@@ -1,15 +1,10 @@
 #!/usr/bin/env bash
 # A job that is cancelled, or paused, while it still looks for what is to go, removes nothing.
 . "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/s3mem.sh"
 . "$SAMPAN_TESTS/lib/serve.sh"
 need_mount
-mkfifo "$T/held" && exec 9<>"$T/held" # the server lives as long as its standard input
-"$PYTHON" "$SAMPAN_TESTS/servers/s3mem.py" >"$T/server" <"$T/held" &
-on_exit "kill -9 $!; wait $!"
-until_true 20 test -s "$T/server" || fail "the store does not start"
-STORE=http://127.0.0.1:$(sed 's/.* //' "$T/server")
-export AWS_ENDPOINT_URL=$STORE AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_REGION=us-east-1
-store() { curl -fsS "$STORE$1"; }
+start_s3mem
 for i in $(seq 30); do store "/_put/p/$i?text=$i"; done >"$T/puts"
 
 mount_set s3://b/p/

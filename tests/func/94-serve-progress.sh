@@ -2,6 +2,7 @@
 # What is told of a job that is done in several parts goes forward to its end: a warmup of a list that is asked for in
 # batches, and an rmr of several names.
 . "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/s3mem.sh"
 . "$SAMPAN_TESTS/lib/serve.sh"
 need_mount
 # Paths of a thousand bytes: some four thousand of them are a batch.
@@ -41,14 +42,10 @@ forward "$T/events" w
 stop_serve
 
 # How much there is to remove is not known before all names were looked for.
-mkfifo "$T/held" && exec 9<>"$T/held" # the server lives as long as its standard input
-"$PYTHON" "$SAMPAN_TESTS/servers/s3mem.py" >"$T/server" <"$T/held" &
-on_exit "kill -9 $!; wait $!"
-until_true 20 test -s "$T/server" || fail "the store does not start"
-STORE=http://127.0.0.1:$(sed 's/.* //' "$T/server")
-for i in $(seq 10); do curl -fsS "$STORE/_put/p/$i?text=$i" "$STORE/_put/q/$i?text=$i"; done >"$T/puts"
+start_s3mem
+for i in $(seq 10); do store "/_put/p/$i?text=$i" && store "/_put/q/$i?text=$i"; done >"$T/puts"
 start_proxy "$STORE"
-export AWS_ENDPOINT_URL=$PROXY_URL AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_REGION=us-east-1
+export AWS_ENDPOINT_URL=$PROXY_URL
 start_serve
 faults "stall-head key=q"
 expect_code 201 POST /v1/jobs -d '{"id":"r","type":"rmr","options":{"uris":["s3://b/p","s3://b/q"],"skipTrash":true}}'

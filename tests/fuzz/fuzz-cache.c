@@ -16,6 +16,7 @@
 
 #include "cache-internal.h"
 #include "crc.h"
+#include "must.h"
 
 #define UNITS     12
 #define FILES_MAX 16
@@ -34,15 +35,6 @@ static size_t n_files;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define must(ok) must_be(ok, #ok, __LINE__)
-static void must_be(bool ok, const char *what, int line)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "line %d: not so: %s\n", line, what);
-    abort();
-}
 
 /* --- the source ------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "catalog.h"
+#include "must.h"
 
 static char dir[64];
 
@@ -40,15 +41,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         abort();
     atexit(remove_dir);
     return 0;
-}
-
-#define must(ok) must_be(ok, #ok, __LINE__)
-static void must_be(bool ok, const char *what, int line)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "line %d: not so: %s\n", line, what);
-    abort();
 }
 
 static size_t add_keys(struct catalog_builder *b, const uint8_t *p, const uint8_t *end)

@@ -371,6 +371,14 @@ void expect_pending(struct bench *b, const char *words)
     cr_expect(strstr(text, words), "%s not in %s", words, text);
 }
 
+void t_until_pending(struct bench *b, const char *words)
+{
+    for (bool there = false; !there; usleep(10000)) {
+        cleanup_free char *text = t_pending(b);
+        there = strstr(text, words);
+    }
+}
+
 void t_journal_full(const struct bench *b, bool full)
 {
     struct rlimit r;

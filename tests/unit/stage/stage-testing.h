@@ -60,6 +60,7 @@ void expect_stored(struct bench *b, const char *key, const char *text);
 char *t_pending(struct bench *b); /* what stage_pending() tells: {"pending":…}, the caller's */
 /* These words stand in it. */
 void expect_pending(struct bench *b, const char *words);
+void t_until_pending(struct bench *b, const char *words);
 /* The names in a folder, sorted, joined by blanks. */
 void names_in(struct bench *b, uint64_t ino, char *ret, size_t size);
 void sum_of(const void *data, size_t len, char ret[33]); /* MD5 */

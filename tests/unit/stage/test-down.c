@@ -398,14 +398,6 @@ Test(down, replaced_before_it_gets_a_time)
     bench_stop(&b);
 }
 
-static void wait_for_pending(struct bench *b, const char *words)
-{
-    for (bool there = false; !there; usleep(10000)) {
-        cleanup_free char *text = t_pending(b);
-        there = strstr(text, words);
-    }
-}
-
 /* What was removed while it is open, and is only in the store, is there for who reads it when that
  * answers again; what was closed meanwhile is not asked for. */
 Test(down, removed_while_it_is_open)
@@ -425,7 +417,7 @@ Test(down, removed_while_it_is_open)
              closed = t_open(&other, t_lookup(&other, STAGE_ROOT, "closed"), O_RDONLY);
     ask_number(&b, "/_set?down=1");
     t_unlink(&other, STAGE_ROOT, "read");
-    wait_for_pending(&other, "\"path\":\"read\",\"bytes\":0,\"why\":\"");
+    t_until_pending(&other, "\"path\":\"read\",\"bytes\":0,\"why\":\"");
     t_unlink(&other, STAGE_ROOT, "closed");
     stage_release(other.s, &waits, closed, NULL);
     ask_number(&b, "/_set?down=0");

@@ -305,14 +305,6 @@ Test(refused, the_store_is_only_away)
     bench_stop(&b);
 }
 
-static void wait_for_pending(struct bench *b, const char *words)
-{
-    for (bool there = false; !there; usleep(10000)) {
-        cleanup_free char *text = t_pending(b);
-        there = strstr(text, words);
-    }
-}
-
 /* However many keys the store does not give up, the next one is tried. */
 Test(refused, keys_that_stay_hold_up_no_others)
 {
@@ -332,7 +324,7 @@ Test(refused, keys_that_stay_hold_up_no_others)
         snprintf(name, sizeof name, "%d", i);
         t_unlink(&b, STAGE_ROOT, name);
     }
-    wait_for_pending(&b, "\"failed\":1001");
+    t_until_pending(&b, "\"failed\":1001");
     ask_number(&b, "/_set?deny=0");
     t_unlink(&b, STAGE_ROOT, "1001");
     while (ask_number(&b, "/_objects") != MANY)

@@ -74,10 +74,7 @@ Test(resumed, changed_after_a_try_that_failed)
     uint64_t fh = begin(&b, &data, NULL);
     ask_number(&b, "/_set?down=1");
     t_close(&b, fh);
-    for (bool failed = false; !failed; usleep(10000)) {
-        cleanup_free char *text = t_pending(&b);
-        failed = strstr(text, "\"why\":\"");
-    }
+    t_until_pending(&b, "\"why\":\"");
     fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "big"), O_RDWR);
     change(&b, fh, data);
     t_close(&b, fh);
