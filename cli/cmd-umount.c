@@ -41,16 +41,11 @@ static bool cannot_be_asked(const struct control_mount *m)
     return access(m->socket, F_OK) && errno == ENOENT;
 }
 
-/* It is the cache's disk that fails, not its process. */
-static bool only_cache_fails(const struct control_mount *m, struct err *why)
+/* Then it is the cache's disk that fails, not the mount's process. */
+static bool answers(const struct control_mount *m)
 {
     cleanup_json struct json_doc *answer = NULL;
-    if (ask_status(m, &answer, NULL))
-        return false;
-    one_line(why->msg);
-    fprintf(stderr, "sampan umount: %s: what is cached there may have to be fetched again\n",
-            why->msg);
-    return true;
+    return ask_status(m, &answer, NULL) == 0;
 }
 
 static int flush(const struct control_mount *m, struct err *err)
@@ -59,9 +54,14 @@ static int flush(const struct control_mount *m, struct err *err)
     bool unasked = cannot_be_asked(m) && only_reads(m);
     if (unasked || pending_flush(m, "umount", /* torn= */ false, &why) == 0)
         return 0;
-    /* ERR_LIMIT: it may start no thread to answer. */
-    if (only_reads(m) && (why.class == ERR_LIMIT || only_cache_fails(m, &why)))
+    if (only_reads(m) && why.class == ERR_LIMIT) /* it may start no thread to answer */
         return 0;
+    if (only_reads(m) && answers(m)) {
+        one_line(why.msg);
+        fprintf(stderr, "sampan umount: %s: what is cached there may have to be fetched again\n",
+                why.msg);
+        return 0;
+    }
     if (err)
         *err = why;
     return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);
