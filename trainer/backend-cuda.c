@@ -63,8 +63,12 @@ static int cuda_sync(struct backend *b, struct err *err)
 static bool cuda_busy(struct backend *b)
 {
     struct cuda *c = cuda_of(b);
-    return cuda_ranks_busy(c) ||
-           c->lib.cudaStreamQuery(c->streams[LANE_COMPUTE]) == CUDA_E_NOT_READY;
+    if (cuda_ranks_busy(c))
+        return true;
+    if (c->lib.cudaStreamQuery(c->streams[LANE_COMPUTE]) != CUDA_E_NOT_READY)
+        return false;
+    cuda_handled(c);
+    return true;
 }
 
 static void after(struct cuda *c, enum lane lane, struct CUevent_st *e)

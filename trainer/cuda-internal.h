@@ -106,6 +106,12 @@ static inline bool cuda_failed(const struct cuda *c)
     return c->err.class != ERR_NONE;
 }
 void cuda_fail(struct cuda *c, enum err_class class, const char *what, const char *why);
+/* After a code that is no failure, or was answered by another way. The runtime keeps it until it is
+ * asked for, and NVIDIA's libraries, which ask after their own calls, would take it for theirs. */
+static inline void cuda_handled(struct cuda *c)
+{
+    (void)c->lib.cudaGetLastError();
+}
 
 static inline size_t cuda_value_size(const struct cuda *c)
 {

@@ -60,6 +60,7 @@ static struct chunk *chunk_with_room(struct cuda *c, size_t bytes, bool values, 
     void *at = NULL;
     int code = c->lib.cudaMalloc(&at, k.size);
     if (code == CUDA_E_MEMORY && k.size > bytes) { /* a whole chunk may be too much, this not */
+        cuda_handled(c);
         k.size = bytes;
         code = c->lib.cudaMalloc(&at, k.size);
     }

@@ -49,9 +49,12 @@ enum backend_work cuda_work_begin(struct backend *b, uint64_t key)
         cuda_ok(c, c->lib.cudaGraphLaunch(r->graph, cuda_stream(c)), "replay a step");
         return WORK_QUEUED;
     }
-    if (!known || r->never ||
-        c->lib.cudaStreamBeginCapture(cuda_stream(c), CUDA_CAPTURE_THREAD) != 0)
+    if (!known || r->never)
         return WORK_WANTED;
+    if (c->lib.cudaStreamBeginCapture(cuda_stream(c), CUDA_CAPTURE_THREAD)) {
+        cuda_handled(c);
+        return WORK_WANTED;
+    }
     c->now = r;
     return WORK_RECORDING;
 }
@@ -70,6 +73,7 @@ bool cuda_work_end(struct backend *b, enum backend_work answer)
     if (graph)
         (void)c->lib.cudaGraphDestroy(graph);
     if (code || !r->graph) { /* nothing of it was done: as it is, from now on, it may be */
+        cuda_handled(c);
         r->never = true;
         r->graph = NULL;
         c->err = (struct err){0};

@@ -6,6 +6,8 @@
 
 #include "parts.h"
 
+#define EXECUTION_FAILED 13
+
 static float widened(uint16_t x)
 {
     uint32_t u = (uint32_t)x << 16;
@@ -109,6 +111,8 @@ int cublasGemmEx(struct cublasContext *h, int ta, int tb, int m, int n, int k, c
     (void)compute;
     (void)how;
     FAULT();
+    if (fake.last_error)
+        return EXECUTION_FAILED;
     struct gemm g = {ta, tb, m, n, k, a_type, lda, b_type, ldb, c_type, ldc, 0, 0, a, b, c};
     memcpy(&g.alpha, alpha, sizeof g.alpha);
     memcpy(&g.beta, beta, sizeof g.beta);
@@ -342,6 +346,8 @@ static int convolve(struct cudnnContext *h, struct convolution *v, int how, cons
                     size_t n)
 {
     bool slow = v->direction == GRAD_X, plain = v->c.math == PLAIN;
+    if (fake.last_error)
+        return EXECUTION_FAILED;
     if (how != 1 || n < (slow ? SLOW : FAST) || (v->c.math != CUDNN_FMA && plain != slow) ||
         !fake_is_device(room, n) || !fake_is_device(v->xp, 1) || !fake_is_device(v->wp, 1) ||
         !fake_is_device(v->yp, 1) || v->x.type != v->w.type) {

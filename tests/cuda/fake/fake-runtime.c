@@ -9,16 +9,11 @@
 
 struct fake_state fake;
 
-static void defaults(void)
-{
-    fake =
-        (struct fake_state){.devices = 1, .driver_version = 13000, .major = 9, .memory = (size_t)4 << 30};
-}
-
 __attribute__((constructor)) static void start(void)
 {
     const char *memory = getenv("FAKE_CUDA_MEMORY"), *fail = getenv("FAKE_CUDA_FAIL");
-    defaults();
+    fake = (struct fake_state){
+        .devices = 1, .driver_version = 13000, .major = 9, .memory = (size_t)4 << 30};
     if (memory)
         fake.memory = strtoull(memory, NULL, 10);
     if (fail && sscanf(fail, "%63[^:]:%ld:%d", fake.fail_name, &fake.fail_at, &fake.fail_code) != 3)
@@ -30,19 +25,25 @@ struct fake_state *fake_cuda_state(void)
     return &fake;
 }
 
-void fake_cuda_reset(void)
+static int keep(int code)
 {
-    size_t used = fake.used, pinned = fake.pinned;
-    defaults();
-    fake.used = used;
-    fake.pinned = pinned;
+    if (code)
+        fake.last_error = code;
+    return code;
+}
+
+int cudaGetLastError(void)
+{
+    int code = fake.last_error;
+    fake.last_error = 0;
+    return code;
 }
 
 int fake_fault(const char *function)
 {
-    if (fake.fail_at > 0 && strcmp(function, fake.fail_name) == 0 && --fake.fail_at == 0)
-        return fake.fail_code;
-    return 0;
+    if (fake.fail_at <= 0 || strcmp(function, fake.fail_name) != 0 || --fake.fail_at > 0)
+        return 0;
+    return strncmp(function, "cuda", 4) == 0 ? keep(fake.fail_code) : fake.fail_code;
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -94,16 +95,16 @@ static int drop_area(void *p, bool device)
             return 0;
         }
     fake.wrong++;
-    return INVALID;
+    return keep(INVALID);
 }
 
 int cudaMalloc(void **ret, size_t size)
 {
     FAULT();
     if (fake_recording())
-        return NOT_PERMITTED;
+        return keep(NOT_PERMITTED);
     if (size > fake.memory || fake.used > fake.memory - size)
-        return OUT_OF_MEMORY;
+        return keep(OUT_OF_MEMORY);
     fake.used += size;
     fake.allocations++;
     fake.most_used = fake.used > fake.most_used ? fake.used : fake.most_used;
@@ -116,7 +117,7 @@ int cudaFree(void *p)
     if (!p)
         return 0;
     if (fake_recording())
-        return NOT_PERMITTED;
+        return keep(NOT_PERMITTED);
     fake_drain_all();
     return drop_area(p, true);
 }
@@ -290,7 +291,7 @@ int cudaStreamSynchronize(struct CUstream_st *s)
 {
     FAULT();
     if (s->recording)
-        return NOT_PERMITTED;
+        return keep(NOT_PERMITTED);
     while (!fake_drain(s))
         usleep(100);
     return 0;
@@ -299,7 +300,7 @@ int cudaStreamSynchronize(struct CUstream_st *s)
 int cudaStreamQuery(struct CUstream_st *s)
 {
     FAULT();
-    return fake_drain(s) ? 0 : NOT_READY;
+    return fake_drain(s) ? 0 : keep(NOT_READY);
 }
 
 int cudaEventCreateWithFlags(struct CUevent_st **ret, unsigned flags)
@@ -321,7 +322,7 @@ int cudaEventRecord(struct CUevent_st *e, struct CUstream_st *s)
 {
     FAULT();
     if (s->recording)
-        return NOT_PERMITTED;
+        return keep(NOT_PERMITTED);
     struct command *c = command(NULL, NULL, NULL, 0);
     c->record = e;
     c->ticket = ++e->recorded;
@@ -335,7 +336,7 @@ int cudaStreamWaitEvent(struct CUstream_st *s, struct CUevent_st *e, unsigned fl
     (void)flags;
     FAULT();
     if (s->recording)
-        return NOT_PERMITTED;
+        return keep(NOT_PERMITTED);
     struct command *c = command(NULL, NULL, NULL, 0);
     c->wait = e;
     c->ticket = e->recorded; /* what is recorded later is not waited for */
@@ -380,7 +381,7 @@ static int copy_in(struct copy *c, struct CUstream_st *s)
     fake.pageable_copies++;
     fake.pageable_bytes += c->n;
     if (s->recording)
-        return NOT_PERMITTED;
+        return keep(NOT_PERMITTED);
     void *own = malloc(c->n + 1);
     memcpy(own, c->from, c->n);
     c->from = own;
@@ -396,7 +397,7 @@ int cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, struct CUstr
     if (to_device != (kind != CUDA_DEVICE_TO_HOST) ||
         from_device != (kind != CUDA_HOST_TO_DEVICE)) {
         fake.wrong++;
-        return INVALID;
+        return keep(INVALID);
     }
     if (kind == CUDA_HOST_TO_DEVICE)
         return copy_in(&c, s);
@@ -406,7 +407,7 @@ int cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, struct CUstr
     }
     fake.host_copies++;
     if (s->recording)
-        return NOT_PERMITTED;
+        return keep(NOT_PERMITTED);
     fake_queue(s, run_copy, NULL, &c, sizeof c);
     while (!area_of(to, n) && !fake_drain(s)) /* pageable: it is there when the call returns */
         usleep(100);
@@ -419,7 +420,7 @@ int cudaMemsetAsync(void *to, int byte, size_t n, struct CUstream_st *s)
     struct copy c = {.to = to, .n = n, .byte = byte};
     if (!fake_is_device(to, n)) {
         fake.wrong++;
-        return INVALID;
+        return keep(INVALID);
     }
     return fake_queue(s, run_copy, NULL, &c, sizeof c);
 }
@@ -431,7 +432,7 @@ int cudaStreamBeginCapture(struct CUstream_st *s, int mode)
     (void)mode;
     FAULT();
     if (s->recording)
-        return NOT_PERMITTED;
+        return keep(NOT_PERMITTED);
     s->recording = calloc(1, sizeof *s->recording);
     s->recording->last = &s->recording->first;
     return 0;

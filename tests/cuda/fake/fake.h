@@ -8,7 +8,9 @@
  *  - pinned sources are read when the copy runs, not when it is queued;
  *  - a thread that has not taken the device cannot start kernels;
  *  - new memory is full of 0xA5, and its sum is bounded;
- *  - calls that a recording forbids fail.
+ *  - calls that a recording forbids fail;
+ *  - what a call of the runtime answered stays its last error, and the next product or convolution
+ *    takes that for its own.
  *
  * Kernels are trainer/kernels*.cu, compiled as C, a fiber for each thread of a block that has
  * barriers. Tests see and set `struct fake_state` by fake_cuda_state().
@@ -30,6 +32,7 @@ struct fake_state {
     char fail_name[64];
     long fail_at; /* calls until it fails; 0: never */
     int fail_code;
+    int last_error; /* that cudaGetLastError() has not taken yet */
 
     /* counted */
     size_t used, most_used, allocations, pinned;
@@ -40,7 +43,5 @@ struct fake_state {
 };
 
 struct fake_state *fake_cuda_state(void);
-/* Back to the begin; what is open stays. */
-void fake_cuda_reset(void);
 
 #endif

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "cuda-types.h"
 #include "cuda.h"
 #include "mem.h"
 #include "net.h"
@@ -198,6 +199,42 @@ Test(cuda_errors, within_steps)
         net_free(n);
         backend_close(b);
         cr_expect_eq(f->used + f->pinned, 0, "row %zu: memory is left", i);
+        f->last_error = 0;
+    }
+}
+
+/* What was no failure, or was answered by another way, is not found by the libraries, which look
+ * for the last error. */
+Test(cuda_errors, what_was_handled)
+{
+    static const struct {
+        const char *function;
+        int code;
+    } rows[] = {{"cudaStreamQuery", CUDA_E_NOT_READY},
+                {"cudaMalloc", CUDA_E_MEMORY},
+                {"cudaStreamBeginCapture", 900}};
+    static float x[4 * 192];
+    static int32_t labels[4];
+    for (size_t i = 0; FIBERS && i < sizeof rows / sizeof rows[0]; i++) {
+        struct fake_state *f = fake_state();
+        struct err err = {0};
+        struct backend *b;
+        struct net_batch in = {.n = 4, .x = x, .labels = labels};
+        cr_assert_eq(open_with(fake_path(), 0, PRECISION_FP32, &b, &err), 0, "%s", err.msg);
+        snprintf(f->fail_name, sizeof f->fail_name, "%s", rows[i].function);
+        f->fail_at = 1;
+        f->fail_code = rows[i].code;
+        struct net *n = small_net(b, 4, &err);
+        cr_assert(n, "row %zu: %s", i, err.msg);
+        for (int k = 0; k < 4; k++) {
+            (void)b->ops->busy(b);
+            net_step(n, &in, true);
+        }
+        cr_expect_eq(b->ops->sync(b, &err), 0, "row %zu: %s", i, err.msg);
+        cr_expect_eq(f->fail_at, 0, "row %zu: it did not fail", i);
+        cr_expect_eq(f->last_error, 0, "row %zu", i);
+        net_free(n);
+        backend_close(b);
     }
 }
 
