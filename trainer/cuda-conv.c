@@ -136,12 +136,29 @@ static void matrix_grad_w(struct cuda *c, const struct conv_shape *s, const floa
 
 /* --- either ----------------------------------------------------------------------------------- */
 
+/*
+ * Has cuDNN taken it, by what it answered? What it said it would take and then refuses is computed
+ * as matrices, from then on. In a recording a refusal is the recording's end, after which the step
+ * is queued once more. If the GPU itself fails, so do the matrices, and say it.
+ */
+static bool dnn_took(struct cuda *c, struct conv_plan *p, int code)
+{
+    if (code == 0)
+        return true;
+    if (c->now) {
+        cuda_fail(c, ERR_FAILED, "a convolution", c->lib.cudnnGetErrorString(code));
+        return true;
+    }
+    cuda_handled(c);
+    cuda_dnn_free(c, p->dnn);
+    p->dnn = NULL;
+    return false;
+}
+
 void cuda_conv(struct backend *b, struct conv_plan *p, const float *x, const float *w, float *y)
 {
     struct cuda *c = cuda_of(b);
-    if (p->dnn)
-        cuda_dnn_forward(c, p->dnn, x, w, y);
-    else
+    if (!p->dnn || !dnn_took(c, p, cuda_dnn_forward(c, p->dnn, x, w, y)))
         matrix_forward(c, &p->shape, x, w, y);
 }
 
@@ -149,9 +166,7 @@ void cuda_conv_grad_x(struct backend *b, struct conv_plan *p, const float *w, co
                       float *dx)
 {
     struct cuda *c = cuda_of(b);
-    if (p->dnn)
-        cuda_dnn_grad_x(c, p->dnn, w, dy, dx);
-    else
+    if (!p->dnn || !dnn_took(c, p, cuda_dnn_grad_x(c, p->dnn, w, dy, dx)))
         matrix_grad_x(c, &p->shape, w, dy, dx);
 }
 
@@ -159,8 +174,6 @@ void cuda_conv_grad_w(struct backend *b, struct conv_plan *p, const float *x, co
                       float *dw)
 {
     struct cuda *c = cuda_of(b);
-    if (p->dnn)
-        cuda_dnn_grad_w(c, p->dnn, x, dy, dw);
-    else
+    if (!p->dnn || !dnn_took(c, p, cuda_dnn_grad_w(c, p->dnn, x, dy, dw)))
         matrix_grad_w(c, &p->shape, x, dy, dw);
 }

@@ -102,52 +102,54 @@ void cuda_dnn_free(struct cuda *c, struct cuda_dnn *d)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static bool check(struct cuda *c, int code)
-{
-    if (code)
-        cuda_fail(c, ERR_FAILED, "a convolution", c->lib.cudnnGetErrorString(code));
-    return code == 0;
-}
-
 /* A way is one of computing (`how`) and of multiplying (`math`): the memory that it needs is known
  * of both together, and the three directions share a descriptor. */
-static bool take(struct cuda *c, struct cuda_dnn *d, const struct cudnn_way *way)
+static int take(struct cuda *c, struct cuda_dnn *d, const struct cudnn_way *way)
 {
-    return !cuda_failed(c) && check(c, c->lib.cudnnSetConvolutionMathType(d->conv, way->math));
+    return c->lib.cudnnSetConvolutionMathType(d->conv, way->math);
 }
 
 static const float one = 1, zero;
 
-void cuda_dnn_forward(struct cuda *c, struct cuda_dnn *d, const float *x, const float *w, float *y)
+int cuda_dnn_forward(struct cuda *c, struct cuda_dnn *d, const float *x, const float *w, float *y)
 {
     const void *filters = cuda_as_values(c, ROOM_RIGHT, w, d->filters);
     void *room = cuda_room(c, ROOM_CUDNN, d->forward.memory);
-    if (take(c, d, &d->forward))
-        check(c, c->lib.cudnnConvolutionForward(c->dnn, &one, d->x, x, d->w, filters, d->conv,
-                                                d->forward.how, room, d->forward.memory, &zero,
-                                                d->y, y));
+    if (cuda_failed(c))
+        return 0;
+    int code = take(c, d, &d->forward);
+    return code ? code
+                : c->lib.cudnnConvolutionForward(c->dnn, &one, d->x, x, d->w, filters, d->conv,
+                                                 d->forward.how, room, d->forward.memory, &zero,
+                                                 d->y, y);
 }
 
-void cuda_dnn_grad_x(struct cuda *c, struct cuda_dnn *d, const float *w, const float *dy, float *dx)
+int cuda_dnn_grad_x(struct cuda *c, struct cuda_dnn *d, const float *w, const float *dy, float *dx)
 {
     const void *filters = cuda_as_values(c, ROOM_RIGHT, w, d->filters);
     void *room = cuda_room(c, ROOM_CUDNN, d->grad_x.memory);
-    if (take(c, d, &d->grad_x))
-        check(c, c->lib.cudnnConvolutionBackwardData(c->dnn, &one, d->w, filters, d->y, dy, d->conv,
-                                                     d->grad_x.how, room, d->grad_x.memory, &zero,
-                                                     d->x, dx));
+    if (cuda_failed(c))
+        return 0;
+    int code = take(c, d, &d->grad_x);
+    return code ? code
+                : c->lib.cudnnConvolutionBackwardData(c->dnn, &one, d->w, filters, d->y, dy,
+                                                      d->conv, d->grad_x.how, room,
+                                                      d->grad_x.memory, &zero, d->x, dx);
 }
 
 /* cuDNN gives filters' gradients in the type of the filters: they are widened afterwards. */
-void cuda_dnn_grad_w(struct cuda *c, struct cuda_dnn *d, const float *x, const float *dy, float *dw)
+int cuda_dnn_grad_w(struct cuda *c, struct cuda_dnn *d, const float *x, const float *dy, float *dw)
 {
     void *out = c->half ? cuda_room(c, ROOM_OUT, d->filters * cuda_value_size(c)) : dw;
     void *room = cuda_room(c, ROOM_CUDNN, d->grad_w.memory);
-    if (!take(c, d, &d->grad_w))
-        return;
-    check(c, c->lib.cudnnConvolutionBackwardFilter(c->dnn, &one, d->x, x, d->y, dy, d->conv,
-                                                   d->grad_w.how, room, d->grad_w.memory, &zero,
-                                                   d->w, out));
-    if (c->half)
+    if (cuda_failed(c))
+        return 0;
+    int code = take(c, d, &d->grad_w);
+    if (!code)
+        code = c->lib.cudnnConvolutionBackwardFilter(c->dnn, &one, d->x, x, d->y, dy, d->conv,
+                                                     d->grad_w.how, room, d->grad_w.memory, &zero,
+                                                     d->w, out);
+    if (!code && c->half)
         cuda_widen(c, dw, out, d->filters);
+    return code;
 }

@@ -215,11 +215,10 @@ void cuda_conv_free(struct cuda *c);
 /* One shape as cuDNN computes it. NULL: it cannot (with the same bits each time). */
 struct cuda_dnn *cuda_dnn_new(struct cuda *c, const struct conv_shape *s);
 void cuda_dnn_free(struct cuda *c, struct cuda_dnn *d);
-void cuda_dnn_forward(struct cuda *c, struct cuda_dnn *d, const float *x, const float *w, float *y);
-void cuda_dnn_grad_x(struct cuda *c, struct cuda_dnn *d, const float *w, const float *dy,
-                     float *dx);
-void cuda_dnn_grad_w(struct cuda *c, struct cuda_dnn *d, const float *x, const float *dy,
-                     float *dw);
+/* cuDNN's status; not 0: it has queued nothing. */
+int cuda_dnn_forward(struct cuda *c, struct cuda_dnn *d, const float *x, const float *w, float *y);
+int cuda_dnn_grad_x(struct cuda *c, struct cuda_dnn *d, const float *w, const float *dy, float *dx);
+int cuda_dnn_grad_w(struct cuda *c, struct cuda_dnn *d, const float *x, const float *dy, float *dw);
 
 /* --- recordings (cuda-record.c), ranks (cuda-ranks.c) ----------------------------------------- */
 

@@ -23,6 +23,7 @@ struct way {
     bool measured;      /* times are taken in one step, which others would replay */
     size_t convolution; /* bytes for windows: small ones make several groups of images */
     int steps;
+    const char *refuses; /* this call of cuDNN, the time after the next */
 };
 
 #define MEASURED 2
@@ -54,7 +55,11 @@ static struct backend *cuda(const struct way *w)
                              .no_cudnn = w->no_cudnn,
                              .no_recording = w->no_recording,
                              .convolution = w->convolution};
-    fake_state()->eager_feeds = w->eager_feeds;
+    struct fake_state *f = fake_state();
+    f->eager_feeds = w->eager_feeds;
+    f->fail_at = w->refuses ? 2 : 0;
+    f->fail_code = 3000; /* CUDNN_STATUS_NOT_SUPPORTED */
+    snprintf(f->fail_name, sizeof f->fail_name, "%s", w->refuses ? w->refuses : "");
     cr_assert_eq(backend_cuda(&b, &o, &err), 0, "%s", err.msg);
     return b;
 }
@@ -200,6 +205,15 @@ Test(cuda, learns_as_the_cpu_does)
         {{"convs", 11, 5, .precision = PRECISION_FP32, .no_cudnn = true, .convolution = 9000},
          1e-5,
          1e-4},
+        {{"convs", 11, 5, .precision = PRECISION_FP32, .refuses = "cudnnConvolutionForward"},
+         1e-5,
+         1e-4},
+        {{"convs", 11, 5, .precision = PRECISION_FP32, .refuses = "cudnnConvolutionBackwardData"},
+         1e-5,
+         1e-4},
+        {{"convs", 11, 5, .precision = PRECISION_BF16, .refuses = "cudnnConvolutionBackwardFilter"},
+         2e-2,
+         1e-1},
         {{"convs", 11, 5, .precision = PRECISION_BF16}, 2e-2, 1e-1},
         {{"convs", 11, 5, .precision = PRECISION_BF16, .no_cudnn = true}, 2e-2, 1e-1},
         {{"resnet18", 32, 4, .precision = PRECISION_FP32, .steps = 2}, 1e-3, 1e-2},
@@ -221,6 +235,7 @@ Test(cuda, learns_as_the_cpu_does)
                   "row %zu %s: judged %.7g, on the CPU %.7g", i, w->model, got.judged, want.judged);
         double off = apart(&got, &want);
         cr_expect(off <= rows[i].weights, "row %zu %s: weights %g apart", i, w->model, off);
+        cr_expect_eq(fake_state()->fail_at, 0, "row %zu: nothing was refused", i);
         cr_expect_eq(fake_state()->wrong, 0, "row %zu: a call with a wrong address", i);
         cr_expect_eq(fake_state()->used, 0, "row %zu: memory left", i);
         if (getenv("SHOW_APART"))
