@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -45,16 +46,18 @@ struct shard {
     unsigned users;        /* opens, the filler: it stays while there are any */
     bool opened;           /* by its users, who do not just look at its blocks */
     int64_t used_at;       /* last opened, or closed by all: kept as the time of `ID.sums` */
-    struct shard *next;
+    TAILQ_ENTRY(shard) by_use;
 };
+TAILQ_HEAD(shard_queue, shard);
 
 struct shards {
     struct lock lock;
     char *dir;
-    uint64_t magic;       /* of files of this lineage of ids */
-    uint64_t limit, used; /* bytes reserved; under lock */
-    struct shard *list;   /* under lock */
-    struct tier *tier;    /* that the folder lies in, whose limit it shares; NULL: none */
+    uint64_t magic;            /* of files of this lineage of ids */
+    uint64_t limit, used;      /* bytes reserved; under lock */
+    void *by_unit;             /* tsearch(3); under lock, as is … */
+    struct shard_queue by_use; /* … the one that was used longest ago first */
+    struct tier *tier;         /* that the folder lies in, whose limit it shares; NULL: none */
 };
 
 static inline uint64_t unit_blocks(uint64_t size)
@@ -89,6 +92,18 @@ bool shards_unused(void *shards, uint64_t unit, uint64_t age_ns);
 void shards_shrink(void *shards, uint64_t bytes, guests_pick_fn *stays, const void *ctx);
 uint64_t shards_spare(void *shards, guests_pick_fn *stays, const void *ctx);
 void shards_name(void *shards, guests_pick_fn *named, const void *ctx);
+
+/* --- shard-list.c; lock held --- */
+
+void shard_list_begin(struct shards *s);
+/* As the one that was used last. False: one of its units is another's. */
+bool shard_list_add(struct shards *s, struct shard *x);
+void shard_list_remove(struct shards *s, struct shard *x);
+void shard_list_used(struct shards *s, struct shard *x);
+/* The one that a unit is a block of, or NULL. */
+struct shard *shard_list_find(const struct shards *s, uint64_t unit);
+
+/* --- shard-block.c --- */
 
 /* Verifies what the disk has of a shard whose `checked` is false (filler only). */
 void shard_check(struct shard *shard);

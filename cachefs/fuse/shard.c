@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cache.h"
+#include "buf.h"
 #include "cleanup.h"
 #include "clock.h"
 #include "mem.h"
@@ -143,11 +144,7 @@ static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t si
 /* Takes `x` out of the list and removes its files. */
 static void forget(struct shards *s, struct shard *x)
 {
-    struct shard **at = &s->list;
-
-    while (*at != x)
-        at = &(*at)->next;
-    *at = x->next;
+    shard_list_remove(s, x);
     s->used -= cost(x->size);
     remove_files(s->dir, x->id);
     count_all(x, x->tier, false);
@@ -163,24 +160,22 @@ static bool may_go(const struct shard *x, guests_pick_fn *stays, const void *ctx
 
 static uint64_t spare(const struct shards *s, guests_pick_fn *stays, const void *ctx)
 {
+    const struct shard *x;
     uint64_t bytes = 0;
 
-    for (const struct shard *x = s->list; x; x = x->next)
-        bytes += may_go(x, stays, ctx) ? cost(x->size) : 0;
+    TAILQ_FOREACH(x, &s->by_use, by_use)
+    bytes += may_go(x, stays, ctx) ? cost(x->size) : 0;
     return bytes;
 }
 
 static void shrink_to(struct shards *s, uint64_t bytes, guests_pick_fn *stays, const void *ctx)
 {
-    while (s->used > bytes) {
-        struct shard *oldest = NULL;
+    struct shard *next;
 
-        for (struct shard *x = s->list; x; x = x->next)
-            if ((!oldest || x->used_at < oldest->used_at) && may_go(x, stays, ctx))
-                oldest = x;
-        if (!oldest)
-            return;
-        forget(s, oldest);
+    for (struct shard *x = TAILQ_FIRST(&s->by_use); x && s->used > bytes; x = next) {
+        next = TAILQ_NEXT(x, by_use);
+        if (may_go(x, stays, ctx))
+            forget(s, x);
     }
 }
 
@@ -194,19 +189,19 @@ static bool is_pinned(const void *shards, uint64_t unit)
 /* None goes unless it helps. */
 static bool make_room(struct shards *s, uint64_t need)
 {
+    if (need <= s->limit - s->used)
+        return true;
     if (need > s->limit || s->used - spare(s, is_pinned, s) > s->limit - need)
         return false;
     shrink_to(s, s->limit - need, is_pinned, s);
     return true;
 }
 
-static struct shard *find(struct shards *s, uint64_t id)
+static struct shard *find(const struct shards *s, uint64_t id)
 {
-    struct shard *x = s->list;
+    struct shard *x = shard_list_find(s, id);
 
-    while (x && x->id != id)
-        x = x->next;
-    return x;
+    return x && x->id == id ? x : NULL;
 }
 
 static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
@@ -216,7 +211,9 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
     if (!make_room(s, cost(size)) || (s->tier && !cache_guests_take(s->tier, cost(size))))
         return NULL;
     x = shard_open(s, id, size);
-    if (!x) {
+    if (!x || !shard_list_add(s, x)) {
+        if (x)
+            shard_free(x);
         remove_files(s->dir, id);
         if (s->tier)
             cache_guests_give(s->tier, cost(size));
@@ -224,8 +221,6 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
     }
     count_all(x, s->tier, true);
     s->used += cost(size);
-    x->next = s->list;
-    s->list = x;
     return x;
 }
 
@@ -266,6 +261,12 @@ static struct shard *open_again(struct shards *s, struct shard *x, bool *ret_ref
     return NULL;
 }
 
+static void note_use(struct shards *s, struct shard *x)
+{
+    x->used_at = clock_wall_ns();
+    shard_list_used(s, x);
+}
+
 struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size)
 {
     ACQUIRE(&s->lock);
@@ -278,19 +279,18 @@ struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size)
         x = add(s, id, size);
     if (x) {
         x->users++;
-        x->used_at = clock_wall_ns();
         x->opened = true;
+        note_use(s, x);
     }
     return x;
 }
 
 /* For the next process, too. */
-static void note_use(struct shard *x)
+static void keep_use(const struct shard *x)
 {
-    const struct timespec now = clock_timespec(x->used_at = clock_wall_ns());
+    const struct timespec now = clock_timespec(x->used_at);
 
     (void)futimens(x->sums, (const struct timespec[2]){now, now});
-    x->opened = false;
 }
 
 void shards_unuse(struct shards *s, struct shard *shard)
@@ -299,8 +299,11 @@ void shards_unuse(struct shards *s, struct shard *shard)
 
     if (--shard->users)
         return;
-    if (shard->opened)
-        note_use(shard);
+    if (shard->opened) {
+        note_use(s, shard);
+        keep_use(shard);
+        shard->opened = false;
+    }
     close_files(shard);
     if (shard->doomed)
         forget(s, shard);
@@ -330,20 +333,11 @@ uint64_t shards_used(struct shards *s)
     return s->used;
 }
 
-static struct shard *find_holder(struct shards *s, uint64_t unit)
-{
-    struct shard *x = s->list;
-
-    while (x && (unit < x->id || unit - x->id >= x->n_blocks))
-        x = x->next;
-    return x;
-}
-
 bool shards_unused(void *shards, uint64_t unit, uint64_t age_ns)
 {
     struct shards *s = shards;
     ACQUIRE(&s->lock);
-    const struct shard *x = find_holder(s, unit);
+    const struct shard *x = shard_list_find(s, unit);
 
     return x && !x->users && clock_wall_ns() - x->used_at >= (int64_t)age_ns;
 }
@@ -351,7 +345,7 @@ bool shards_unused(void *shards, uint64_t unit, uint64_t age_ns)
 struct shard *shards_use_holder(struct shards *s, uint64_t unit)
 {
     ACQUIRE(&s->lock);
-    struct shard *x = find_holder(s, unit);
+    struct shard *x = shard_list_find(s, unit);
     bool refused;
 
     if (x && !x->users)
@@ -382,8 +376,8 @@ void shards_name(void *shards, guests_pick_fn *named, const void *ctx)
     struct shards *s = shards;
     ACQUIRE(&s->lock);
 
-    for (struct shard *x = s->list, *next; x; x = next) {
-        next = x->next;
+    for (struct shard *x = TAILQ_FIRST(&s->by_use), *next; x; x = next) {
+        next = TAILQ_NEXT(x, by_use);
         x->doomed |= !named(ctx, x->id);
         if (x->doomed && !x->users)
             forget(s, x);
@@ -397,28 +391,52 @@ void shards_doom(struct shards *s, struct shard *shard)
     shard->doomed = true;
 }
 
-/* Takes up what an earlier process left: pairs of files whose sums say what they are. */
-static void take_up(struct shards *s, const char *name)
+/* What an earlier process left. */
+struct left {
+    uint64_t id;
+    int64_t used_at;
+};
+
+static int oldest_first(const void *a, const void *b)
+{
+    const struct left *x = a, *y = b;
+
+    return (x->used_at > y->used_at) - (x->used_at < y->used_at);
+}
+
+static size_t list_left(DIR *d, struct bytes *ret)
+{
+    const struct dirent *e;
+    struct stat st;
+    struct left left;
+
+    while ((e = readdir(d)))
+        if (is_file_of(e->d_name, "sums", &left.id) && fstatat(dirfd(d), e->d_name, &st, 0) == 0) {
+            left.used_at = clock_ns_of(&st.st_mtim);
+            bytes_add(ret, &left, sizeof(left));
+        }
+    if (ret->len)
+        qsort(ret->data, ret->len / sizeof(left), sizeof(left), oldest_first);
+    return ret->len / sizeof(left);
+}
+
+/* A pair of files whose sums say what they are. */
+static void take_up(struct shards *s, const struct left *left)
 {
     struct sums_head head;
     struct shard *x = NULL;
-    struct stat st;
-    uint64_t id;
     char path[4200];
 
-    if (!is_file_of(name, "sums", &id) || find(s, id))
-        return;
-    snprintf(path, sizeof(path), "%s/%s", s->dir, name);
+    path_of(s->dir, left->id, "sums", path, sizeof(path));
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &st) == 0 &&
-        pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) && head.magic == s->magic &&
-        head.id == id)
-        x = add(s, id, head.size);
+    if (fd >= 0 && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+        head.magic == s->magic && head.id == left->id && head.size)
+        x = add(s, left->id, head.size);
     if (!x) {
-        remove_files(s->dir, id);
+        remove_files(s->dir, left->id);
         return;
     }
-    x->used_at = clock_ns_of(&st.st_mtim);
+    x->used_at = left->used_at;
     close_files(x);
 }
 
@@ -447,27 +465,35 @@ bool shards_remove_all(const char *dir)
     return found;
 }
 
+static void take_up_all(struct shards *s, DIR *d)
+{
+    cleanup_bytes struct bytes all = {0};
+    size_t n = list_left(d, &all);
+    const struct left *left = (const void *)all.data;
+    const struct dirent *e;
+
+    for (size_t i = 0; i < n; i++)
+        take_up(s, &left[i]);
+    rewinddir(d);
+    while ((e = readdir(d)))
+        remove_orphan(s, e->d_name);
+}
+
 int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t lineage,
                 struct err *err)
 {
     memset(s, 0, sizeof(*s));
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return err_sys(err, errno, "folder of whole objects %s", dir);
-    for (int pass = 0; pass < 2; pass++) {
-        cleanup_dir DIR *d = opendir(dir);
-        const struct dirent *e;
-
-        if (!d)
-            return err_sys(err, errno, "folder of whole objects %s", dir);
-        if (!pass) {
-            s->dir = xstrdup(dir);
-            s->limit = limit;
-            s->magic = SHARD_MAGIC ^ lineage; /* ids of another lineage name other objects */
-            lock_init(&s->lock, RANK_PUSH, "fuse shards");
-        }
-        while ((e = readdir(d)))
-            pass ? remove_orphan(s, e->d_name) : take_up(s, e->d_name);
-    }
+    cleanup_dir DIR *d = opendir(dir);
+    if (!d)
+        return err_sys(err, errno, "folder of whole objects %s", dir);
+    s->dir = xstrdup(dir);
+    s->limit = limit;
+    s->magic = SHARD_MAGIC ^ lineage; /* ids of another lineage name other objects */
+    lock_init(&s->lock, RANK_PUSH, "fuse shards");
+    shard_list_begin(s);
+    take_up_all(s, d);
     return 0;
 }
 
@@ -476,27 +502,28 @@ void shards_set_tier(struct shards *s, struct tier *tier)
     ACQUIRE(&s->lock);
 
     while (!cache_guests_take(tier, s->used)) {
-        struct shard *x = s->list;
+        struct shard *x = TAILQ_FIRST(&s->by_use);
 
         while (x && x->users)
-            x = x->next;
+            x = TAILQ_NEXT(x, by_use);
         if (!x)
             return; /* all that is left is open: it shares no limit in this process */
         forget(s, x);
     }
     s->tier = tier;
-    for (struct shard *x = s->list; x; x = x->next)
-        count_all(x, tier, true);
+    struct shard *x;
+    TAILQ_FOREACH(x, &s->by_use, by_use)
+    count_all(x, tier, true);
 }
 
 void shards_close(struct shards *s)
 {
+    struct shard *x;
+
     if (!s->dir)
         return;
-    while (s->list) {
-        struct shard *x = s->list;
-
-        s->list = x->next;
+    while ((x = TAILQ_FIRST(&s->by_use))) {
+        shard_list_remove(s, x);
         if (x->doomed)
             remove_files(s->dir, x->id);
         shard_free(x);

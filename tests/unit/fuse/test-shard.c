@@ -24,9 +24,11 @@ static void begin(void)
 
 static void end(struct shards *s)
 {
-    while (s->list) {
-        s->list->users = 0;
-        shards_drop(s, s->list->id);
+    struct shard *x;
+
+    while ((x = TAILQ_FIRST(&s->by_use))) {
+        x->users = 0;
+        shards_drop(s, x->id);
     }
     shards_close(s);
     cr_assert_eq(rmdir(dir), 0); /* nothing is left behind */
@@ -235,7 +237,7 @@ Test(shard, a_block_that_rots_is_found_when_it_is_verified)
     cr_expect_eq(shards_verify(&s, 11, &err), -1);
     cr_expect_eq(err.class, ERR_NOT_FOUND);
     shards_unuse(&s, x);
-    cr_expect_null(s.list);
+    cr_expect(TAILQ_EMPTY(&s.by_use));
     cr_expect(tier.samples == 0 && tier.bytes == 0);
     end(&s);
 }
@@ -259,8 +261,68 @@ Test(shard, the_limit_holds_and_the_oldest_unused_goes)
     struct shard *c = shards_use(&s, 3, 1000);
     cr_assert(c);
     cr_assert_leq(shards_used(&s), 3000);
-    cr_assert_eq(s.list->id, 3);
-    cr_assert_eq(s.list->next->id, 2); /* 1 was the oldest */
+    cr_assert_eq(TAILQ_FIRST(&s.by_use)->id, 2); /* 1 was the oldest */
+    cr_assert_eq(TAILQ_LAST(&s.by_use, shard_queue)->id, 3);
+    end(&s);
+}
+
+/* In whatever order the folder lists them. */
+Test(shard, after_a_restart_the_oldest_go_first_too)
+{
+    enum { N = 40 };
+    struct shards s;
+    struct err err = {0};
+    char path[128];
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    for (uint64_t id = 1; id <= N; id++)
+        shards_unuse(&s, shards_use(&s, id, 1000));
+    uint64_t half = shards_used(&s) / 2;
+    shards_close(&s);
+    for (uint64_t id = 1; id <= N; id++) {
+        const struct timespec at[2] = {{.tv_sec = 1000 + (int64_t)(id * 7 % 41)},
+                                       {.tv_sec = 1000 + (int64_t)(id * 7 % 41)}};
+        snprintf(path, sizeof(path), "%s/%llu.sums", dir, (unsigned long long)id);
+        cr_assert_eq(utimensat(AT_FDCWD, path, at, 0), 0);
+    }
+    cr_assert_eq(shards_open(&s, dir, half, 1, &err), 0);
+    cr_expect_eq(shards_used(&s), half);
+    int64_t last = 0;
+    struct shard *x;
+    TAILQ_FOREACH(x, &s.by_use, by_use)
+    {
+        cr_expect_gt(x->used_at, last);
+        cr_expect_gt(x->id * 7 % 41, N / 2, "%llu", (unsigned long long)x->id);
+        last = x->used_at;
+    }
+    end(&s);
+}
+
+/* Every unit leads to its object, and one of no object to none. */
+Test(shard, is_found_by_each_of_its_units)
+{
+    enum { N = 500, UNITS = 3 };
+    struct shards s;
+    struct err err = {0};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 1ull << 40, 1, &err), 0);
+    for (uint64_t i = 0; i < N; i++) { /* all residues, in a mixed order; each with a gap behind */
+        uint64_t id = 10 + i * 211 % N * (UNITS + 1);
+        shards_unuse(&s, shards_use(&s, id, UNITS * UNIT_BYTES - i));
+    }
+    for (uint64_t unit = 0; unit < 20 + N * (UNITS + 1); unit++) {
+        bool is_one =
+            unit >= 10 && unit < 10 + N * (UNITS + 1) && (unit - 10) % (UNITS + 1) < UNITS;
+        struct shard *x = shards_use_holder(&s, unit);
+        cr_assert_eq(x != NULL, is_one, "%llu", (unsigned long long)unit);
+        cr_assert(!x || x->id == 10 + (unit - 10) / (UNITS + 1) * (UNITS + 1));
+        if (x)
+            shards_unuse(&s, x);
+    }
+    cr_expect_null(shards_use(&s, 9, 2 * UNIT_BYTES)); /* its second unit is another's */
+    cr_expect_null(shards_use(&s, 11, 5));
     end(&s);
 }
 
@@ -315,7 +377,7 @@ Test(shard, what_is_named_no_more_goes)
     shards_shrink(&s, 1100, NULL, NULL);
     cr_expect_eq(shards_used(&s), 1000 + 32);
     shards_shrink(&s, 0, NULL, NULL);
-    cr_expect_null(s.list);
+    cr_expect(TAILQ_EMPTY(&s.by_use));
     end(&s);
 }
 
