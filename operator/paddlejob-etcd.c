@@ -12,7 +12,7 @@
 #include "object.h"
 #include "paddlejob-internal.h"
 
-#define LOOK_S 10 /* whether the other one has ended: it does not wake us */
+#define LOOK_S 10 /* at others and at etcd, which do not wake us */
 
 static char *base64(const char *text)
 {
@@ -51,7 +51,8 @@ static void forget_former(struct job *j)
 }
 
 /* Before all pods have run a launcher makes the key, with the number that its pod was made with: a
- * number that is there already would end it. Afterwards etcd may have lost it. */
+ * number that is there already would end it, and whoever makes it after us overwrites nothing. So
+ * until then it is told at each look. Afterwards etcd may have lost it. */
 static void tell_size(struct job *j, const char *np)
 {
     cleanup_free char *key = xasprintf("/paddle/%s-%s/np", j->ns, j->name);
@@ -113,14 +114,17 @@ bool job_gate_etcd(struct job *j)
         job_again(j, LOOK_S);
         return false;
     }
-    job_says(
-        j,
-        "waits for etcd (%s) to take the number of its pods (events NotTaken say why it does not)",
-        j->config->etcd_servers);
+    bool settles = !told || j->started;
+    job_says(j, "%s etcd (%s) %s the number of its pods (events NotTaken say why it does not)",
+             settles ? "waits for" : "was resized before all its pods ran: until they do,",
+             j->config->etcd_servers, settles ? "to take" : "is told");
     if (!told)
         forget_former(j);
     else
         tell_size(j, np);
-    job_annotate(j, NP_NOTE, np);
+    if (settles)
+        job_annotate(j, NP_NOTE, np);
+    else
+        job_again(j, LOOK_S);
     return told != NULL;
 }

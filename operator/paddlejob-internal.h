@@ -20,6 +20,7 @@
  *                       failure is counted once, whoever is killed between any two actions
  *   sampan.io/peers     ALL.CORE: sums of all addresses, and of those that a pod cannot train
  *                       without, as the ConfigMap had them when the pod was let go
+ *   sampan.io/elastic-np  how many pods its elastic job had when it was made
  */
 #ifndef SAMPAN_OPERATOR_PADDLEJOB_INTERNAL_H
 #define SAMPAN_OPERATOR_PADDLEJOB_INTERNAL_H
@@ -68,8 +69,8 @@ struct job_pod {
     bool going;   /* it has a deletionTimestamp, or belongs to a former job of this name */
     bool removed; /* by this decision */
     bool waits;   /* at the barrier, or has not come to it */
-    int64_t attempt, counted;
-    const char *ip, *peers; /* NULL: not known yet */
+    int64_t attempt, counted, np; /* as it remembers; 0: it does not */
+    const char *ip, *peers;       /* NULL: not known yet */
 };
 
 struct job_role {

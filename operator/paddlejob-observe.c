@@ -70,6 +70,7 @@ static void see_pod(struct job_pod *p, const struct json *pod)
     p->state = p->going ? POD_MISSING : state_of(pod);
     p->attempt = note(pod, ATTEMPT_NOTE);
     p->counted = note(pod, COUNTED_NOTE);
+    p->np = note(pod, NP_NOTE);
     p->ip = build_text(pod, "status", "podIP", NULL);
     p->peers = object_annotation(pod, PEERS_NOTE);
     p->waits = (p->state == POD_PENDING || p->state == POD_STARTING) && !passed_barrier(pod);

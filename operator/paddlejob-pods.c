@@ -176,7 +176,7 @@ static void want_pod(struct job *j, enum role role, size_t index)
 {
     const struct job_pod *p = &j->roles[role].pods[index];
     struct pair_list labels = {0}, notes = {0};
-    char number[24], attempt[24];
+    char number[24], attempt[24], np[24];
     snprintf(number, sizeof number, "%zu", index);
     snprintf(attempt, sizeof attempt, "%" PRId64, j->restarts_was);
     push_user(&labels, &j->roles[role].template, "labels");
@@ -186,6 +186,9 @@ static void want_pod(struct job *j, enum role role, size_t index)
     push_user(&notes, &j->roles[role].template, "annotations");
     push(&notes, ROLE_NOTE, role_names[role]);
     push(&notes, ATTEMPT_NOTE, attempt);
+    snprintf(np, sizeof np, "%zu", j->roles[job_deciding_role(j)].n);
+    if (job_is_elastic(j))
+        push(&notes, NP_NOTE, np);
     if (j->grouped) {
         const struct paddlejob_scheduling *s = j->spec->scheduling;
         push(&notes, "scheduling.k8s.io/group-name", j->name);

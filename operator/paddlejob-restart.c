@@ -1,5 +1,6 @@
 /*
- * Pods that have to go: those that failed, those whose peers have moved, those beyond the replicas.
+ * Pods that have to go: those that failed, those whose peers have moved, those beyond the replicas,
+ * those of an elastic job that were made for another number of them.
  *
  * A failure is counted in three steps, each of which may be the last one before the operator is
  * killed: the failed pod is marked with the number that the count will have; the status takes over
@@ -173,6 +174,36 @@ static void remove_moved(struct job *j)
     }
 }
 
+static bool has_begun(const struct json *pod)
+{
+    struct json all = build_at(pod, "status", "containerStatuses", NULL);
+    for (size_t i = 0; i < json_count(&all); i++) {
+        struct json c = json_at(&all, i), state = json_get(&c, "state");
+        if (json_has(&state, "running"))
+            return true;
+    }
+    return false;
+}
+
+/* An elastic job was resized before all its pods ran. A launcher that begins with the former number
+ * ends where etcd has the new one, again and again: who has not begun is made anew, with that. */
+static void remove_outnumbered(struct job *j)
+{
+    struct job_role *r = &j->roles[job_deciding_role(j)];
+    size_t n = 0;
+    for (size_t i = 0; i < r->n && job_is_elastic(j) && !j->started; i++) {
+        struct job_pod *p = &r->pods[i];
+        bool waits = p->state == POD_PENDING || p->state == POD_STARTING;
+        if (waits && p->np && p->np != (int64_t)r->n && !has_begun(p->object)) {
+            remove_pod(j, p);
+            n++;
+        }
+    }
+    if (n)
+        act_event(j->out, false, "Resized", "%zu pods that had not begun are made anew, for %zu", n,
+                  r->n);
+}
+
 void job_remove_obsolete(struct job *j)
 {
     for (size_t i = 0; i < j->n_extra; i++)
@@ -181,6 +212,7 @@ void job_remove_obsolete(struct job *j)
                        object_uid(j->extra[i]));
     remove_failed(j, everybody_since(j));
     remove_moved(j);
+    remove_outnumbered(j);
 }
 
 void job_remove_pods(struct job *j, bool running_only)

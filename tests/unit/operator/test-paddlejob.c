@@ -85,6 +85,12 @@
     "\"phase\":\"Running\",\"podIP\":\"" ip "\",\"initContainerStatuses\":[{\"name\":"          \
     "\"sampan-barrier\",\"state\":{\"terminated\":{\"exitCode\":0}}}],\"containerStatuses\":[{" \
     "\"ready\":true}]"
+#define NP(n) "\"sampan.io/elastic-np\":\"" #n "\""
+#define LET_DOWN                                                                             \
+    "\"phase\":\"Running\",\"containerStatuses\":[{\"ready\":false,\"state\":{\"waiting\":{" \
+    "\"reason\":\"CrashLoopBackOff\"}}}]"
+#define UNREADY \
+    "\"phase\":\"Running\",\"containerStatuses\":[{\"ready\":false,\"state\":{\"running\":{}}}]"
 #define DONE(ip) "\"phase\":\"Succeeded\",\"podIP\":\"" ip "\""
 #define FAILED(ip)                                                                         \
     "\"phase\":\"Failed\",\"podIP\":\"" ip "\",\"containerStatuses\":[{\"ready\":false,"   \
@@ -223,6 +229,24 @@ static const struct {
      HEAD FINAL
      ",\"annotations\":{\"sampan.io/elastic-np\":\"1\"}},\"spec\":{\"elastic\":1," WORKERS(
          2) "}" OBJECTS POD("worker", 0, "", ON_NODE, RUNS("10.0.0.1")) END,
+     "etcd:2379", 0},
+    /* One that runs stays; who has not begun is made anew, whether it waits or was let down. */
+    {"pdj-elastic-grows-before-all-run",
+     HEAD FINAL
+     ",\"annotations\":{\"sampan.io/elastic-np\":\"4\"}},\"spec\":{\"elastic\":1," WORKERS(
+         5) "}" OBJECTS
+         POD("worker", 0, NP(4), ON_NODE, RUNS("10.0.0.1")) "," POD(
+             "worker", 1, NP(4), "",
+             PENDING) "," POD("worker", 2, NP(4), ON_NODE,
+                              LET_DOWN) "," POD("worker", 3, NP(4), ON_NODE,
+                                                UNREADY) "," POD("worker", 4, NP(5), "", PENDING)
+             END,
+     "etcd:2379", 0},
+    {"pdj-elastic-shrinks-to-those-that-run",
+     HEAD FINAL
+     ",\"annotations\":{\"sampan.io/elastic-np\":\"2\"}},\"spec\":{\"elastic\":1," WORKERS(
+         1) "}" OBJECTS POD("worker", 0, NP(2), ON_NODE,
+                            RUNS("10.0.0.1")) "," POD("worker", 1, NP(2), "", PENDING) END,
      "etcd:2379", 0},
     {"pdj-elastic-grows-again",
      HEAD FINAL
