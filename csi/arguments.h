@@ -98,7 +98,7 @@ enum rpc_code attributes_of_text(struct attributes *a, struct arena *arena, cons
                                  struct err *err);
 /* Those that decide which set it is and where its cache lies. Volumes with equal texts (and equal
  * credentials) share one owner; in all else the first one's options hold. */
-void attributes_identity(const struct attributes *a, int64_t gid, struct bytes *out);
+void attributes_identity(const struct attributes *a, struct bytes *out);
 
 /* --- secrets ---------------------------------------------------------------------------------- */
 

@@ -482,7 +482,7 @@ enum rpc_code attributes_of_text(struct attributes *a, struct arena *arena, cons
     return code;
 }
 
-void attributes_identity(const struct attributes *a, int64_t gid, struct bytes *out)
+void attributes_identity(const struct attributes *a, struct bytes *out)
 {
     static const enum attribute which[] = {ATTR_URI,     ATTR_ENDPOINT, ATTR_REGION,   ATTR_CACHE,
                                            ATTR_PROFILE, ATTR_VERSION,  ATTR_ANONYMOUS};
@@ -490,5 +490,5 @@ void attributes_identity(const struct attributes *a, int64_t gid, struct bytes *
         if (a->value[which[i]])
             bytes_addf(out, "%s=%s\n", table[which[i]].name, a->value[which[i]]);
     if (attribute_true(a, ATTR_WRITABLE))
-        bytes_addf(out, "writable gid=%lld\n", (long long)gid);
+        bytes_add_str(out, "writable\n");
 }

@@ -108,7 +108,7 @@ static void make_own(struct wanted *w, struct arena *arena)
         a->value[ATTR_URI] = arena_text(arena, w->prefix);
     } else {
         cleanup_bytes struct bytes identity = {0};
-        attributes_identity(a, -1, &identity);
+        attributes_identity(a, &identity);
         state_name(identity.data, hash);
         hash[SUFFIX_CHARS] = '\0';
         folder = hash;

@@ -128,6 +128,7 @@ struct set {
     struct bytes words; /* of `sampan mount`, each with its NUL */
     bool keyed;         /* it has keys of the store of its own, */
     bool tokened;       /* and a token of other nodes' servers */
+    bool given;         /* its root is its group's, where it has one; changed while begun */
     char *mountpoint;
     unsigned users;      /* calls that know this struct; guarded by node->lock */
     bool busy;           /* one of them works on it; guarded by node->lock */
@@ -155,6 +156,8 @@ void set_choose(struct node *n, const struct set_wish *wish, char ret_key[STATE_
 /* Without keys, and there is this very set for those who have them: then its cache is taken.
  */
 bool set_is_locked(struct node *n, const struct set_wish *wish);
+/* The group that a volume which comes to that set wants (-1: whatever it has) is the set's. */
+int set_check_group(struct node *n, const char *key, int64_t gid, struct err *err);
 /* Sees to it that the set is mounted and served. The volume must have taken the key before. */
 int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_t deadline_ns,
            struct err *err);
@@ -217,6 +220,8 @@ void set_choose_words(struct node *n, const char *key, const struct set_wish *wi
                       struct bytes *out);
 /* The file that its words name as the catalog of a pinned version, or NULL. */
 const char *set_named_file(const struct set *s);
+/* Of its files, and of its root; -1: none. */
+int64_t set_group(const struct set *s);
 /* Of a record: plugins of before gave a token and peers to sets that are written, too, which refuse
  * them now. */
 void set_adopt_words(struct set *s);

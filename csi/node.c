@@ -157,6 +157,8 @@ static int bring_up(struct node *n, struct volume *v, const struct request *r, u
                            "its set is mounted with credentials, and none came along (give the "
                            "volume's Secret as nodeStageSecretRef or nodePublishSecretRef)");
         set_choose(n, &wish, key);
+        if (set_check_group(n, key, wish.gid, err))
+            return -1;
     }
     volume_take_set(n, v, key);
     if (volume_store(n, v, err) == 0 && set_up(n, key, &wish, deadline_ns, err) == 0)

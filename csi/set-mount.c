@@ -25,7 +25,7 @@
 static void fill(struct node *n, struct set *s, const struct set_wish *wish)
 {
     cleanup_bytes struct bytes identity = {0}, words = {0};
-    attributes_identity(wish->attributes, wish->gid, &identity);
+    attributes_identity(wish->attributes, &identity);
     set_choose_words(n, s->key, wish, &words);
     ACQUIRE(&n->lock);
     free(s->uri);
@@ -131,7 +131,8 @@ static int bring_up(struct node *n, struct set *s, uint64_t deadline_ns, struct 
     if (set_make_files(n, s, err) || mount_until(n, s, deadline_ns, err))
         return -1;
     counter_add(&n->stats.mounts, 1);
-    set_hold(n, s);
+    s->given = false;
+    s->hold_after = 0;
     return 0;
 }
 
@@ -171,11 +172,27 @@ static void clean(struct node *n, struct set *s)
 
 /* A writable set for a group: its root belongs to the group and hands it down (set-gid). What was
  * there before keeps its group. */
-static int own_root(struct node *n, const struct set *s, int64_t gid, struct err *err)
+static int give_root(struct node *n, struct set *s, struct err *err)
 {
-    if (gid < 0)
+    int64_t gid = set_group(s);
+    if (gid < 0 || s->given)
         return 0;
-    return n->mounter->ops->own(n->mounter, s->mountpoint, gid, err);
+    if (n->mounter->ops->own(n->mounter, s->mountpoint, gid, err))
+        return -1;
+    s->given = true;
+    return set_store(n, s, err);
+}
+
+/* What follows a mount. Its root first: as long as the descriptors are held, whoever touches a
+ * mount that nobody serves waits, and who has the set begun would wait for himself. */
+static int take_up(struct node *n, struct set *s, struct err *err)
+{
+    if (s->holds || clock_mono_ns() < s->hold_after)
+        return 0;
+    if (give_root(n, s, err))
+        return err_wrap(err, "set %s", s->uri);
+    set_hold(n, s);
+    return 0;
 }
 
 /* Keeper and owner were killed: the mount goes on with the descriptors that are held here, which
@@ -202,7 +219,7 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
     cleanup_set struct set_scope scope = {n, set_begin_or_add(n, key)};
     struct set *s = scope.set;
     if (*s->uri && (is_up(n, s) || set_show_again(n, s) || go_on(n, s, deadline_ns)))
-        return 0;
+        return take_up(n, s, err);
     if (state_known(&n->sets_dir, key, err))
         return -1;
     bool is_new = !*s->uri;
@@ -216,9 +233,7 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
         return -1;
     }
     node_watch_poke(n);
-    if (own_root(n, s, wish->gid, err))
-        return -1;
-    return 0;
+    return take_up(n, s, err);
 }
 
 int set_heal(struct node *n, const char *key, bool *ret_anew, uint64_t deadline_ns, struct err *err)
@@ -228,12 +243,11 @@ int set_heal(struct node *n, const char *key, bool *ret_anew, uint64_t deadline_
     *ret_anew = false;
     if (!s || !*s->uri)
         return 0;
-    if (is_up(n, s) || set_show_again(n, s)) {
-        if (!s->holds && clock_mono_ns() >= s->hold_after)
-            set_hold(n, s);
-    } else if (!go_on(n, s, deadline_ns) && bring_up_again(n, s, deadline_ns, err)) {
+    if (!is_up(n, s) && !set_show_again(n, s) && !go_on(n, s, deadline_ns) &&
+        bring_up_again(n, s, deadline_ns, err))
         return err_wrap(err, "set %s was lost, and mounting it again failed", s->uri);
-    }
+    if (take_up(n, s, err))
+        return -1;
     *ret_anew = s->anew;
     s->anew = false;
     return 0;

@@ -1,5 +1,6 @@
 /* What `sampan mount` is told of a set: kept in its record, each word with its NUL. */
 #define LOG_MODULE "node"
+#include <stdlib.h>
 #include <string.h>
 
 #include "catalogs.h"
@@ -36,6 +37,12 @@ const char *set_named_file(const struct set *s)
 {
     const char *word = option_of(s, "--catalog");
     return word && catalog_word_is_file(word) ? word : NULL;
+}
+
+int64_t set_group(const struct set *s)
+{
+    const char *word = is_written(s) ? option_of(s, "--gid") : NULL;
+    return word ? strtoll(word, NULL, 10) : -1;
 }
 
 /* --- chosen ----------------------------------------------------------------------------------- */

@@ -142,6 +142,7 @@ int set_store(struct node *n, const struct set *s, struct err *err)
     jw_str(&w, "identity", s->identity);
     jw_bool(&w, "keyed", s->keyed);
     jw_bool(&w, "tokened", s->tokened);
+    jw_bool(&w, "given", s->given);
     jw_array(&w, "words");
     for (size_t at = 0; at < s->words.len; at += strlen(s->words.data + at) + 1)
         jw_str(&w, NULL, s->words.data + at);
@@ -150,22 +151,32 @@ int set_store(struct node *n, const struct set *s, struct err *err)
     return state_write(&n->sets_dir, s->key, &text, err);
 }
 
+/* Plugins of before had a set for each group, of which one could be mounted. */
+static char *identity_of_now(const char *identity)
+{
+    const char *group = strstr(identity, "\nwritable gid="); /* stands last */
+    return group ? xasprintf("%.*s\nwritable\n", (int)(group - identity), identity)
+                 : xstrdup(identity);
+}
+
 static int load_one(void *arg, const struct json *record, struct err *err)
 {
     struct node *n = arg;
     const char *key, *uri, *identity, *word;
-    bool keyed, tokened;
+    bool keyed, tokened, given;
     if (json_str(record, "id", &key, err))
         return -1;
     if (strlen(key) + 1 != STATE_NAME_BYTES || json_str(record, "uri", &uri, NULL) ||
         json_str(record, "identity", &identity, NULL) || json_bool(record, "keyed", &keyed, NULL) ||
-        json_bool_or(record, "tokened", false, &tokened, NULL))
+        json_bool_or(record, "tokened", false, &tokened, NULL) ||
+        json_bool_or(record, "given", true, &given, NULL))
         return 1;
     struct set *s = add(n, key);
     free(s->uri);
     free(s->identity);
     s->uri = xstrdup(uri);
-    s->identity = xstrdup(identity);
+    s->identity = identity_of_now(identity);
+    s->given = given;
     s->keyed = keyed;
     s->tokened = tokened;
     s->anew = true; /* the plugin before may have been cut off in the middle of it */
@@ -215,7 +226,7 @@ void set_choose(struct node *n, const struct set_wish *wish, char ret_key[STATE_
     cleanup_secrets struct secrets named = {0}; /* what the name is made from, keys and all */
     struct bytes *text = &named.keys;
     const struct bytes *keys = &wish->secrets->keys;
-    attributes_identity(wish->attributes, wish->gid, text);
+    attributes_identity(wish->attributes, text);
     cleanup_free char *identity = xstrdup(text->data ? text->data : "");
     bytes_add(text, keys->data ? keys->data : "", keys->len);
     bytes_add(text, "", 0);
@@ -240,7 +251,7 @@ bool set_is_locked(struct node *n, const struct set_wish *wish)
     cleanup_bytes struct bytes identity = {0};
     if (wish->secrets->keys.len)
         return false;
-    attributes_identity(wish->attributes, wish->gid, &identity);
+    attributes_identity(wish->attributes, &identity);
     ACQUIRE(&n->lock);
     bool keyed = false, open = false;
     for (const struct set *s = n->sets; s; s = s->next) {
@@ -250,4 +261,20 @@ bool set_is_locked(struct node *n, const struct set_wish *wish)
         open = open || !s->keyed;
     }
     return keyed && !open;
+}
+
+int set_check_group(struct node *n, const char *key, int64_t gid, struct err *err)
+{
+    ACQUIRE(&n->lock);
+    const struct set *s = find(n, key);
+    int64_t has = s && *s->uri ? set_group(s) : gid;
+    if (gid < 0 || has == gid)
+        return 0;
+    cleanup_free char *whose =
+        has < 0 ? xstrdup("a volume whose pods have no fsGroup")
+                : xasprintf("another volume, whose pods have the fsGroup %lld", (long long)has);
+    return err_set(err, ERR_LIMIT,
+                   "its set is mounted on this node for %s, and is one group's at a time: this pod "
+                   "has the fsGroup %lld (give both the same one, or run them on other nodes)",
+                   whose, (long long)gid);
 }

@@ -303,12 +303,27 @@ static bool fake_pod_sees(struct mounter *m, const char *pod_uid, uint64_t dev)
     return dev && dev == f->pod_dev && strcmp(pod_uid, f->pod_uid) == 0;
 }
 
+static enum err_class take_refusal(struct fake *f)
+{
+    enum err_class class = f->own_refuse;
+    f->own_refuse = ERR_NONE;
+    return class;
+}
+
 static int fake_own(struct mounter *m, const char *path, int64_t gid, struct err *err)
 {
-    (void)m;
-    (void)path;
-    (void)gid;
-    (void)err;
+    LOCKED(m);
+    struct fake *f = of(m);
+    const struct fake_mount *at = find(f, path);
+    if (f->own_refuse)
+        return err_set(err, take_refusal(f), "own: refused by the test");
+    if (!at)
+        return err_set(err, ERR_BUG, "own: nothing is mounted at %s", path);
+    fake_step(f, "own begins");
+    f->owned_dev = at->dev;
+    f->owned_by = gid;
+    f->held_before = f->held;
+    fake_step(f, "own ended");
     return 0;
 }
 

@@ -46,6 +46,10 @@ struct fake {
     int held;                         /* so many took the descriptors of a mount */
     int revived;                      /* so many tried to go on with them */
     char words[2048];                 /* of the last program */
+    enum err_class own_refuse;        /* what the next change of a root says; 0: it works */
+    uint64_t owned_dev;               /* whose root was given to a group last, */
+    int64_t owned_by;                 /* which one, */
+    int held_before;                  /* and how many had taken descriptors of mounts by then */
     char pod_uid[64];                 /* a pod with processes, */
     uint64_t pod_dev;                 /* and the one mount that they see */
 };

@@ -62,6 +62,47 @@ Test(node, a_set_with_other_keys_has_a_cache_of_its_own)
     world_remove(&w);
 }
 
+/* As long as its descriptors are held whoever touches a mount that nobody serves waits. */
+Test(node, a_root_is_given_to_its_group_before_its_descriptors_are_held)
+{
+    struct world w;
+    world_make(&w);
+    w.group = "7";
+    w.fake->own_refuse = ERR_TRANSIENT; /* it was killed right before */
+    cr_assert(do_stage(&w, "a", NULL) == RPC_UNAVAILABLE, "%s", w.err.msg);
+    cr_assert(w.fake->held == 0);
+    cr_assert(do_stage(&w, "a", NULL) == RPC_OK, "%s", w.err.msg);
+    cr_assert(w.fake->owned_by == 7 && w.fake->held_before == 0 && w.fake->held == 1);
+    w.fake->owned_by = 0;
+    cr_assert(do_publish(&w, "a", w.target, false, NULL) == RPC_OK);
+    world_close(&w);
+    world_open(&w);
+    node_heal(w.node);
+    cr_assert(w.fake->held == 2 && !w.fake->owned_by, "once a mount: it may be changed since");
+    world_remove(&w);
+}
+
+Test(node, a_set_that_is_written_is_of_one_group)
+{
+    struct world w;
+    world_make(&w);
+    w.group = "7";
+    cr_assert(do_stage(&w, "a", NULL) == RPC_OK, "%s", w.err.msg);
+    w.group = "8";
+    cr_assert(do_stage(&w, "b", NULL) == RPC_RESOURCE_EXHAUSTED);
+    cr_assert(strstr(w.err.msg, "fsGroup 7") && strstr(w.err.msg, "fsGroup 8"), "%s", w.err.msg);
+    w.group = "7";
+    cr_assert(do_stage(&w, "b", NULL) == RPC_OK, "%s", w.err.msg);
+    w.group = "";
+    cr_assert(do_stage(&w, "c", NULL) == RPC_OK, "%s", w.err.msg);
+    cr_assert(w.fake->mounted == 1, "all have the one mount");
+    w.group = "8";
+    cr_assert(do_unstage(&w, "a") == RPC_OK && do_unstage(&w, "b") == RPC_OK &&
+              do_unstage(&w, "c") == RPC_OK);
+    cr_assert(do_stage(&w, "b", NULL) == RPC_OK && w.fake->owned_by == 8);
+    world_remove(&w);
+}
+
 Test(node, secrets_never_stand_in_words)
 {
     struct world w;

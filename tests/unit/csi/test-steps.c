@@ -30,12 +30,13 @@ static enum rpc_code unpublish_inline(struct world *w)
 }
 
 static const struct life {
-    const char *name;
+    const char *name, *group;
     world_call *calls[4];
     size_t n;
 } lives[] = {
-    {"staged", {stage, publish, unpublish, unstage}, 4},
-    {"inline", {publish_inline, unpublish_inline}, 2},
+    {"staged", NULL, {stage, publish, unpublish, unstage}, 4},
+    {"for a group", "7", {stage, publish, unpublish, unstage}, 4},
+    {"inline", NULL, {publish_inline, unpublish_inline}, 2},
 };
 
 /* One life of a volume, the plugin killed at step `die_at` of call `which`. True: there is no such
@@ -45,6 +46,7 @@ static bool live(const struct life *life, size_t which, int die_at, bool heal)
     struct world w;
     bool lived = true;
     world_make(&w);
+    w.group = life->group;
     for (size_t i = 0; i < life->n; i++) {
         if (i == which) {
             lived = world_survives(&w, life->calls[i], die_at);
@@ -53,6 +55,10 @@ static bool live(const struct life *life, size_t which, int die_at, bool heal)
         }
         cr_assert(life->calls[i](&w) == RPC_OK, "%s, call %zu killed at step %d: call %zu: %s",
                   life->name, which, die_at, i, w.err.msg);
+        const struct fake_mount *shown = fake_at(w.fake, w.target);
+        cr_assert(!life->group || !shown || w.fake->owned_dev == shown->dev,
+                  "%s, call %zu killed at step %d: its root is not the group's", life->name, which,
+                  die_at);
     }
     cr_assert(fake_count(w.fake) == 0, "%s, call %zu killed at step %d: %zu mounts left",
               life->name, which, die_at, fake_count(w.fake));

@@ -160,7 +160,22 @@ struct parts {
     char key[16], value[64];
 };
 
-static void parts_fill(struct parts *p, const char *secret)
+static char *mutable(const char *text)
+{
+    return (char *)(uintptr_t)text;
+}
+
+/* A volume that is written says so with a mount flag. */
+static void parts_for_group(struct parts *p, const char *group)
+{
+    static char writable[] = "writable=true";
+    static char *flags[] = {writable};
+    p->mount.mount_flags = flags;
+    p->mount.n_mount_flags = 1;
+    p->mount.volume_mount_group = mutable(group);
+}
+
+static void parts_fill(struct parts *p, const struct world *w, const char *secret)
 {
     static char uri[] = "uri", set[] = "s3://b/set", own[] = "csi.storage.k8s.io/ephemeral",
                 pod_uid[] = "csi.storage.k8s.io/pod.uid", uid[] = "uid-1", yes[] = "true",
@@ -189,11 +204,8 @@ static void parts_fill(struct parts *p, const char *secret)
         p->context_list[i] = &p->context[i];
     for (int i = 0; i < 2; i++)
         p->secret_list[i] = &p->secrets[i];
-}
-
-static char *mutable(const char *text)
-{
-    return (char *)(uintptr_t)text;
+    if (w->group)
+        parts_for_group(p, w->group);
 }
 
 enum rpc_code do_stage(struct world *w, const char *volume, const char *secret)
@@ -201,7 +213,7 @@ enum rpc_code do_stage(struct world *w, const char *volume, const char *secret)
     struct parts p;
     PB(NodeStageVolumeRequest) q = PB_INIT(NODE_STAGE_VOLUME_REQUEST);
     PB(NodeStageVolumeResponse) r;
-    parts_fill(&p, secret);
+    parts_fill(&p, w, secret);
     q.volume_id = mutable(volume);
     q.staging_target_path = w->staging;
     q.volume_capability = &p.capability;
@@ -228,7 +240,7 @@ static enum rpc_code publish(struct world *w, const char *volume, const char *ta
     static char none[] = "";
     PB(NodePublishVolumeRequest) q = PB_INIT(NODE_PUBLISH_VOLUME_REQUEST);
     PB(NodePublishVolumeResponse) r;
-    parts_fill(&p, secret);
+    parts_fill(&p, w, secret);
     q.volume_id = mutable(volume);
     q.staging_target_path = is_inline ? none : w->staging;
     q.target_path = mutable(target);
@@ -294,7 +306,7 @@ static enum rpc_code create(struct world *w, const char *name, const char *snaps
     PB(VolumeContentSource__SnapshotSource) of = PB_INIT(VOLUME_CONTENT_SOURCE__SNAPSHOT_SOURCE);
     PB(CreateVolumeRequest) q = PB_INIT(CREATE_VOLUME_REQUEST);
     PB(CreateVolumeResponse) r;
-    parts_fill(&p, "secret");
+    parts_fill(&p, w, "secret");
     class_fill(&class, w, claim);
     q.name = mutable(name);
     q.volume_capabilities = capabilities;

@@ -13,6 +13,7 @@ struct world {
     struct node *node;
     struct controller *controller;
     struct plugin plugin;
+    const char *group;    /* volumes are written, by pods of that group; NULL: they are read */
     struct err err;       /* of the last call */
     uint64_t deadline_ns; /* of it */
 };
