@@ -194,8 +194,7 @@ Test(node, an_owner_that_still_ends_is_waited_for)
 Test(node, an_owner_that_ends_before_it_is_told_to_has_ended)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    world_with_volume(&w, NULL);
     w.fake->copied = 2;
     cr_expect(do_unstage(&w, "v") == RPC_OK, "%s", w.err.msg);
     cr_expect(world_records(&w) == 0);
@@ -205,9 +204,7 @@ Test(node, an_owner_that_ends_before_it_is_told_to_has_ended)
 Test(node, what_was_lost_comes_back_with_its_binds)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
-    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    world_with_pod(&w, "s");
     uint64_t before = fake_at(w.fake, w.target)->dev;
     world_close(&w);
     fake_lose(w.fake);
@@ -227,9 +224,7 @@ Test(node, what_was_lost_comes_back_with_its_binds)
 Test(node, a_call_that_meets_a_lost_mount_goes_on_with_it)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
-    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    world_with_pod(&w, "s");
     w.fake->revives = true;
     fake_lose(w.fake);
     cr_assert(do_publish(&w, "v", w.target2, false, NULL) == RPC_OK, "%s", w.err.msg);
@@ -242,9 +237,7 @@ Test(node, a_call_that_meets_a_lost_mount_goes_on_with_it)
 Test(node, a_call_that_mounts_a_lost_set_again_leaves_no_pod_behind)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
-    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    world_with_pod(&w, "s");
     node_heal(w.node);
     cr_assert(sets_are_held(w.node));
     fake_lose(w.fake);
@@ -266,9 +259,7 @@ Test(node, a_call_that_mounts_a_lost_set_again_leaves_no_pod_behind)
 Test(node, what_is_lost_is_counted_once_however_often_it_is_tried)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
-    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    world_with_pod(&w, "s");
     fake_lose(w.fake);
     w.fake->refuse = ERR_TRANSIENT;
     node_heal(w.node);
@@ -286,9 +277,7 @@ Test(node, what_is_lost_is_counted_once_however_often_it_is_tried)
 Test(node, a_mount_point_that_somebody_unmounted_is_shown_again)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
-    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    world_with_pod(&w, "s");
     struct fake_mount set = w.fake->mounts[0];
     fake_umount(w.fake, set.path);
     cr_assert(!fake_at(w.fake, set.path) && fake_count(w.fake) == 1);
@@ -311,8 +300,7 @@ Test(node, a_set_that_was_busy_is_held_afterwards)
 {
     struct world w;
     size_t n;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
+    world_with_volume(&w, "s");
     cr_assert(sets_are_held(w.node));
     world_close(&w);
     world_open(&w);
@@ -369,9 +357,7 @@ Test(node, a_pod_that_still_sees_what_was_lost_is_cut_off)
     } rows[] = {{"uid-1", true}, {"uid-2", false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct world w;
-        world_make(&w);
-        cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
-        cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+        world_with_pod(&w, NULL);
         w.fake->pod_dev = fake_at(w.fake, w.target)->dev;
         snprintf(w.fake->pod_uid, sizeof w.fake->pod_uid, "%s", rows[i].uid);
         node_heal(w.node);
@@ -397,8 +383,7 @@ Test(node, a_set_that_nobody_names_is_ended)
 {
     struct world w;
     char path[512], command[600];
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    world_with_volume(&w, NULL);
     world_close(&w);
     snprintf(path, sizeof path, "%s/volumes", w.state);
     snprintf(command, sizeof command, "%s.away", path);
@@ -439,8 +424,7 @@ static bool is_abnormal(struct world *w)
 Test(node, statistics_tell_the_condition)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    world_with_volume(&w, NULL);
     cr_assert(!is_abnormal(&w));
     fake_lose(w.fake);
     cr_assert(is_abnormal(&w));
@@ -458,8 +442,7 @@ Test(node, one_thread_waits_for_a_mount_that_does_not_answer, .timeout = 60)
     struct world w;
     pthread_t first;
     void *answer;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    world_with_volume(&w, NULL);
     w.fake->frozen = true;
     cr_assert(pthread_create(&first, NULL, ask, &w) == 0);
     while (!w.fake->asked)
@@ -475,9 +458,7 @@ Test(node, one_thread_waits_for_a_mount_that_does_not_answer, .timeout = 60)
 Test(node, a_mount_that_cannot_be_looked_at_may_be_there)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
-    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    world_with_pod(&w, NULL);
     w.fake->blind = true;
     cr_assert(!is_abnormal(&w));
     cr_assert(do_unstage(&w, "v") == RPC_FAILED_PRECONDITION, "its set went under a pod");
@@ -496,8 +477,7 @@ Test(node, a_staging_path_that_cannot_be_looked_at_may_be_there)
 {
     struct world w;
     char first[sizeof w.staging];
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    world_with_volume(&w, NULL);
     snprintf(first, sizeof first, "%s", w.staging);
     snprintf(w.staging, sizeof w.staging, "%s/elsewhere", w.top);
     cr_assert(mkdir(w.staging, 0755) == 0 && rmdir(first) == 0);

@@ -53,9 +53,7 @@ static const char old_snapshot[] =
 Test(records, an_older_volume_is_adopted)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
-    cr_assert(do_publish(&w, "v", w.target, true, NULL) == RPC_OK);
+    world_with_pod(&w, NULL);
     /* The key of its set, from what this version wrote. */
     cleanup_free char *path = record_of(&w, "volumes", "v");
     cleanup_bytes struct bytes text = {0};
@@ -83,8 +81,7 @@ static char *replaced(const char *text, const char *what, const char *with)
 Test(records, an_older_written_volume_goes_on_without_peers)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    world_with_volume(&w, NULL);
     size_t n;
     char **keys = sets_keys(w.node, &n);
     cleanup_free char *volume = record_of(&w, "volumes", "v");
@@ -114,9 +111,7 @@ Test(records, an_older_written_volume_goes_on_without_peers)
 Test(records, an_older_written_set_is_mounted_without_a_token)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
-    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    world_with_pod(&w, NULL);
     size_t n;
     char **keys = sets_keys(w.node, &n);
     cr_assert(n == 1);
@@ -187,9 +182,7 @@ Test(records, a_strange_volume_is_refused_and_its_set_stays)
 {
     for (size_t i = 0; i < N_STRANGE; i++) {
         struct world w;
-        world_make(&w);
-        cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
-        cr_assert(do_publish(&w, "v", w.target, true, NULL) == RPC_OK);
+        world_with_pod(&w, NULL);
         put(&w, "volumes", "v", strange[i]);
         restart(&w);
         node_heal(w.node);
@@ -216,8 +209,7 @@ Test(records, a_strange_volume_is_refused_and_its_set_stays)
 Test(records, a_strange_set_is_refused_and_stays)
 {
     struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    world_with_volume(&w, NULL);
     cleanup_free char *path = record_of(&w, "volumes", "v");
     cleanup_bytes struct bytes text = {0};
     cr_assert(file_read_whole(path, 1 << 16, &text, NULL) == 0);

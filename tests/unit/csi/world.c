@@ -259,6 +259,18 @@ enum rpc_code do_publish(struct world *w, const char *volume, const char *target
     return publish(w, volume, target, read_only, secret, false);
 }
 
+void world_with_volume(struct world *w, const char *secret)
+{
+    world_make(w);
+    cr_assert(do_stage(w, "v", secret) == RPC_OK, "%s", w->err.msg);
+}
+
+void world_with_pod(struct world *w, const char *secret)
+{
+    world_with_volume(w, secret);
+    cr_assert(do_publish(w, "v", w->target, false, NULL) == RPC_OK, "%s", w->err.msg);
+}
+
 enum rpc_code do_inline(struct world *w, const char *volume, const char *target)
 {
     return publish(w, volume, target, false, NULL, true);

@@ -32,6 +32,9 @@ enum rpc_code do_stage(struct world *w, const char *volume, const char *secret);
 enum rpc_code do_unstage(struct world *w, const char *volume);
 enum rpc_code do_publish(struct world *w, const char *volume, const char *target, bool read_only,
                          const char *secret);
+/* A new world where volume "v" is staged, or published at w->target as well. */
+void world_with_volume(struct world *w, const char *secret);
+void world_with_pod(struct world *w, const char *secret);
 enum rpc_code do_inline(struct world *w, const char *volume, const char *target);
 enum rpc_code do_unpublish(struct world *w, const char *volume, const char *target);
 
