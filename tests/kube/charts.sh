@@ -38,6 +38,9 @@ charts() {
     claim "no liveness sidecar" eval 'holds "port: metrics}, initialDelaySeconds: 15, periodSeconds: 30, timeoutSeconds" --set csi.node.livenessSidecar=false &&
         ! grep -q "livenessprobe:\|9809" "$W/rendered.yaml"'
     claim "the controller's records in a claim" holds 'claimName: records' --set csi.controller.state.claim=records
+    claim "parameters of a StorageClass are texts, whatever was written" eval \
+        'holds "^  writable: \"true\"$" --set csi.storageClasses[0].parameters.writable=true && grep -q "^  memory: \"536870912\"$" <(render --set csi.storageClasses[0].name=x \
+            --set csi.storageClasses[0].parameters.memory=536870912)'
     claim "no StorageClass" holds_not 'kind: StorageClass' --set 'csi.storageClasses=null'
     claim "the operator's options" holds 'etcd=http://e:2379' --set operator.volcano=true --set operator.etcdServers=http://e:2379 \
         --set operator.replicas=1 --set 'operator.nodeSelector.a=b' --set 'operator.extraArgs[0]=--qps=50'
