@@ -142,13 +142,13 @@ static int check_mountpoint(const char *path, char **ret, struct err *err)
     cleanup_mount struct control_mount m = {0};
     if (find_ours(real, &m))
         return err_set(err, ERR_USAGE,
-                       "use the mount point: %s: %s is mounted there already, by process %d "
+                       "use the mount point: %s: %s " MOUNT_SAYS_MOUNTED ", by process %d "
                        "(sampan umount %s)",
                        real, m.uri, m.pid, word);
     if (!is_empty(real))
-        return err_set(err, ERR_USAGE,
-                       "use the mount point: %s: the folder is not empty (mount over an empty one)",
-                       real);
+        return err_set(
+            err, ERR_USAGE,
+            "use the mount point: %s: " MOUNT_SAYS_NOT_EMPTY " (mount over an empty one)", real);
     *ret = take_ptr(&real);
     return 0;
 }

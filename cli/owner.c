@@ -376,8 +376,8 @@ static int lock_folder(struct owner *o, const char *dir, bool own, struct err *e
     if (pid > 0)
         snprintf(who, sizeof who, "process %d", pid);
     return err_set(err, ERR_LIMIT,
-                   "cache folder in use: %s: by %s (each mount needs a folder of its own: give "
-                   "another one with --cache, or end that mount)",
+                   MOUNT_SAYS_IN_USE ": %s: by %s (each mount needs a folder of its own: give "
+                                     "another one with --cache, or end that mount)",
                    dir, who);
 }
 

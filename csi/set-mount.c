@@ -11,6 +11,7 @@
 
 #include "catalogs.h"
 #include "clock.h"
+#include "control.h"
 #include "early.h"
 #include "mem.h"
 #include "node-internal.h"
@@ -58,10 +59,9 @@ static bool is_up(struct node *n, const struct set *s)
  * which made it. Both pass. */
 static bool passes(const struct err *why)
 {
-    return strstr(why->msg, "cache folder in use") ||
-           strstr(why->msg, "is mounted there already") ||
-           strstr(why->msg, "the folder is not empty") || /* a lost mount's last helper ends */
-           strstr(why->msg, "another process serves it");
+    return strstr(why->msg, MOUNT_SAYS_IN_USE) || strstr(why->msg, MOUNT_SAYS_MOUNTED) ||
+           strstr(why->msg, MOUNT_SAYS_NOT_EMPTY) || /* a lost mount's last helper ends */
+           strstr(why->msg, MOUNT_SAYS_SERVED);
 }
 
 static int run_mount(struct node *n, const struct set *s, uint64_t deadline_ns, struct err *err)

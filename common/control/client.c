@@ -102,8 +102,7 @@ int control_listen(const char *socket_path, int *ret_sock, struct err *err)
     int other = -1;
     if (control_connect(socket_path, &other, NULL) == 0) {
         close(other);
-        return err_set(err, ERR_LIMIT, "control socket: %s: another process serves it",
-                       socket_path);
+        return err_set(err, ERR_LIMIT, "control socket: %s: " MOUNT_SAYS_SERVED, socket_path);
     }
     return listen_at(socket_path, 0600, ret_sock, err);
 }

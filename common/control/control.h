@@ -25,6 +25,13 @@
 
 #define CONTROL_MAX (16u << 20)
 
+/* By these words of its message a mount that failed was kept out by somebody who is there still, or
+ * already: whoever runs `sampan mount` may wait for that one and try again. */
+#define MOUNT_SAYS_IN_USE    "cache folder in use"
+#define MOUNT_SAYS_MOUNTED   "is mounted there already"
+#define MOUNT_SAYS_NOT_EMPTY "the folder is not empty"
+#define MOUNT_SAYS_SERVED    "another process serves it"
+
 /* Blocking send and receive of one message; `fd` may be -1. recv gives NOT_FOUND at end of stream.
  */
 int control_send(int sock, const struct bytes *msg, int fd, struct err *err);

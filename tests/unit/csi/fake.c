@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "control.h"
 #include "fake-store.h"
 #include "mem.h"
 
@@ -131,7 +132,7 @@ static int run_mount(struct fake *f, const char *mountpoint, struct err *err)
 {
     if (f->busy > 0) {
         f->busy--;
-        return err_set(err, ERR_LIMIT, "mount: cache folder in use: /c: by process 7");
+        return err_set(err, ERR_LIMIT, "mount: " MOUNT_SAYS_IN_USE ": /c: by process 7");
     }
     if (f->refuse)
         return err_set(err, f->refuse, "mount: refused by the test");
