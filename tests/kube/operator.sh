@@ -117,11 +117,9 @@ END
     claim "etcd is back" etcd_up
     claim "then it is" eval 'until_true 60 keys_are "$others
 /paddle/default-growing/np 2" && until_true 30 shows "^DONE$" field pdj growing "{.status.elastic}"'
-    kubectl cordon -l type=fake >/dev/null
-    kubectl patch pdj growing --type=merge -p '{"spec":{"worker":{"replicas":3}}}' >/dev/null
+    kubectl patch pdj growing --type=merge -p '{"spec":{"worker":{"replicas":3,"template":{"spec":{"nodeSelector":{"no":"such"}}}}}}' >/dev/null
     claim "while no node takes a third worker it is Scaling" kubectl wait --for=jsonpath='{.status.phase}'=Scaling pdj/growing --timeout=60s
     claim "deleted when it is Scaling it leaves nothing" eval 'kubectl delete pdj growing --timeout=60s && until_true 60 nothing_of_ours'
-    kubectl uncordon -l type=fake >/dev/null
 }
 groups_defined() { # as Volcano defines them, without their fields
     apply <<END
