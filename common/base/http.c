@@ -409,12 +409,28 @@ int http_redirect_refused(const char *url, struct err *err)
                                     : "neither http nor https");
 }
 
+/* The library says to the millisecond how long it waited. One failure is to have one text, whenever
+ * it comes again (whoever tells it compares them): seconds are enough, if it was that long. */
+static char *in_seconds(const char *why)
+{
+    static const char after[] = " after ";
+    const char *at = strstr(why, after);
+    char *unit = NULL;
+    unsigned long ms = at ? strtoul(at + sizeof after - 1, &unit, 10) : 0;
+    if (!at || (strncmp(unit, " ms", 3) != 0 && strncmp(unit, " milliseconds", 13) != 0))
+        return xstrdup(why);
+    int head = (int)(at - why);
+    const char *rest = unit + (unit[2] == 's' ? 3 : 13);
+    return ms < 1000 ? xasprintf("%.*s%s", head, why, rest)
+                     : xasprintf("%.*s after %lu s%s", head, why, (ms + 500) / 1000, rest);
+}
+
 int http_transport_error(CURLcode code, const char *detail, const char *url, struct err *err)
 {
     cleanup_bytes struct bytes origin = {0};
     origin_of(url, &origin);
     const char *where = origin.data ? origin.data : "?";
-    const char *why = detail && *detail ? detail : curl_easy_strerror(code);
+    cleanup_free char *why = in_seconds(detail && *detail ? detail : curl_easy_strerror(code));
     int refused = tunnel_refusal(why);
     if (refused)
         return tunnel_error(refused, where, why, err);

@@ -311,6 +311,28 @@ Test(http, a_proxy_that_refuses_a_tunnel_is_named)
     }
 }
 
+/* Told again it is the same text. */
+Test(http, how_long_it_waited_is_told_in_seconds)
+{
+    static const struct {
+        const char *detail, *want;
+    } rows[] = {
+        {"Failed to connect to h port 1 after 3 ms: Couldn't connect",
+         "Failed to connect to h port 1: Couldn't connect ("},
+        {"Operation timed out after 10003 milliseconds with 0 bytes received",
+         "Operation timed out after 10 s with 0 bytes received ("},
+        {"Operation timed out after 1999 milliseconds", "Operation timed out after 2 s ("},
+        {"gave up after 3 tries", "gave up after 3 tries ("},
+        {"after all", "after all ("},
+        {"the day after ", "the day after  ("},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct err e = {0};
+        http_transport_error(CURLE_COULDNT_CONNECT, rows[i].detail, "http://h:1/", &e);
+        cr_assert(strstr(e.msg, rows[i].want), "%s", e.msg);
+    }
+}
+
 /* --- a server of one answer ------------------------------------------------------------------- */
 
 struct server {
