@@ -180,6 +180,11 @@ static bool fits_path(struct text pattern, struct text path)
 {
     if (pattern.len && pattern.at[0] == '/')
         return fits((struct text){pattern.at + 1, pattern.len - 1}, path);
+    /* Two stars and a slash, in front, are no folder at all, too. */
+    size_t stars = strspn(pattern.at, "*");
+    if (stars > 1 && stars < pattern.len && pattern.at[stars] == '/' &&
+        fits((struct text){pattern.at + stars + 1, pattern.len - stars - 1}, path))
+        return true;
     return has_inner_slash(pattern) ? fits_tail(pattern, path) : fits(pattern, last_part(path));
 }
 
