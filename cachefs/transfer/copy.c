@@ -483,6 +483,6 @@ void do_task(struct sync_run *r, struct task *t)
     int result = do_key(&c, &err);
     if (result == 0)
         run_went_well(r);
-    else if (err.class != ERR_CANCELLED)
+    else if (!run_blocked(r, t, &err))
         run_failed(r, t->keys.data, &err);
 }

@@ -20,6 +20,7 @@
 #define MEMORY_MIN      (64u << 20)
 #define LARGE_MEMORY    (36u << 20) /* that one long object takes on its way */
 #define GIVE_UP_AFTER   200         /* failures without one success between them */
+#define BLOCKED_MAX     10000       /* tasks that wait for what is deleted */
 #define LINE_MAX_BYTES  8192        /* of a list of files */
 
 /* --- counts, failures, progress --------------------------------------------------------------- */
@@ -251,26 +252,47 @@ void run_drain(struct sync_run *r)
     }
 }
 
-/* --- links that a bucket names ------------------------------------------------------------------
+/* --- what is put off ----------------------------------------------------------------------------
  *
- * They are made when all else is written, so that nothing of the same run goes through one. */
+ * Links that a bucket names are made when all else is written, so that nothing of the same run goes
+ * through one. An object whose name a folder has that is to be deleted, or one that lies where a
+ * file is to be deleted, is tried again after that. */
+
+static void add_put_off(struct task **list, enum task_kind kind, const struct task *t)
+{
+    struct task *later = task_new(kind, t->keys.data, t->keys.len);
+    later->src = t->src;
+    later->dst = t->dst;
+    later->next = *list;
+    *list = later;
+}
 
 void run_put_off(struct sync_run *r, const struct task *t)
 {
-    struct task *later = task_new(TASK_LINK, t->keys.data, t->keys.len);
-    later->src = t->src;
-    later->dst = t->dst;
     ACQUIRE(&r->lock);
-    later->next = r->later;
-    r->later = later;
+    add_put_off(&r->later, TASK_LINK, t);
 }
 
-void run_later(struct sync_run *r)
+bool run_blocked(struct sync_run *r, const struct task *t, const struct err *why)
+{
+    bool in_the_way = why->class == ERR_FAILED || why->sys == ENOTDIR;
+    if (!r->deletes || !(store_caps(r->to) & STORE_LOCAL) || t->is_second_try || !in_the_way)
+        return false;
+    ACQUIRE(&r->lock);
+    if (r->n_blocked == BLOCKED_MAX)
+        return false;
+    add_put_off(&r->blocked, t->kind, t);
+    r->blocked->is_second_try = true;
+    r->n_blocked++;
+    return true;
+}
+
+void run_later(struct sync_run *r, struct task **put_off)
 {
     struct task *list;
     {
         ACQUIRE(&r->lock);
-        list = take_ptr(&r->later);
+        list = take_ptr(put_off);
     }
     while (list) {
         struct task *t = list;
@@ -327,6 +349,7 @@ static int run_phases(struct sync_run *r, struct err *err)
         return -1;
     if (!run_is_over(r) && r->deletes && run_delete_extra(r, err))
         return -1;
+    run_later(r, &r->blocked);
     if (!run_is_over(r) && r->conf->dirs && r->conf->perms && !r->conf->dry &&
         run_folder_attrs(r, err))
         return -1;

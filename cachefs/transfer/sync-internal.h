@@ -71,6 +71,7 @@ struct task {
     size_t n_keys;
     char *resume;             /* of TASK_COPY: an upload that was broken off, to be gone on with */
     bool is_put_off;          /* its link is made later */
+    bool is_second_try;       /* what was in its way has been deleted, if it was that */
     struct pack_batch *batch; /* of TASK_PACK */
 };
 
@@ -110,8 +111,9 @@ struct sync_run {
     struct lock lock; /* RANK_VOLUME; guards all below */
     struct cond work, room, space, ended;
     struct task *first, **last;
-    struct task *later; /* links that wait until all else is written */
-    size_t n_queued, n_busy;
+    struct task *later;   /* links that wait until all else is written */
+    struct task *blocked; /* wait until what is to be deleted is gone */
+    size_t n_queued, n_busy, n_blocked;
     unsigned n_large; /* long objects on their way */
     bool no_more;
     unsigned failed_in_row;
@@ -133,7 +135,11 @@ void task_free(struct task *t);
 void run_push(struct sync_run *r, struct task *t);          /* waits for room */
 void run_drain(struct sync_run *r);                         /* until all tasks are done */
 void run_put_off(struct sync_run *r, const struct task *t); /* any thread */
-void run_later(struct sync_run *r);                         /* does what was put off, and drains */
+/* Any thread. True: what is to be deleted may be in its way, and it is tried again after that.
+ * Of local folders alone: others don't tell what is in the way from what may work later. */
+bool run_blocked(struct sync_run *r, const struct task *t, const struct err *why);
+/* Does what was put off, and drains. */
+void run_later(struct sync_run *r, struct task **list);
 /* A buffer of the pool; waits for space. NULL: the run is over. */
 struct buf *run_buf(struct sync_run *r, size_t cap);
 bool large_enter(struct sync_run *r);

@@ -131,12 +131,15 @@ int run_copies(struct sync_run *r, struct err *err)
     }
     join_end(&j);
     run_drain(r);
-    run_later(r);
+    run_later(r, &r->later);
     while (held) {
         struct task *t = held;
         held = t->next;
         t->next = NULL;
-        if (more == 0 && counter_get(&r->counts.failed) == 0)
+        bool lacks_some = more || counter_get(&r->counts.failed) || r->n_blocked;
+        if (r->n_blocked)
+            run_left_out(r, t->keys.data, "something is in the way of what it names");
+        if (!lacks_some)
             run_push(r, t);
         else
             task_free(t); /* a set that lacks packs is not published */
