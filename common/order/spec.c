@@ -4,6 +4,7 @@
  */
 #include "order-internal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,24 +121,26 @@ static int find_kind(const char *name, size_t len, enum order_kind *ret, struct 
 static int read_number(const struct key_row *k, const char *text, uint64_t max, uint64_t *ret,
                        struct err *err)
 {
-    char *end;
+    char *end, least[24];
+    bool is_signed = k->key == KEY_SEED && max == UINT64_MAX; /* torch takes -2^63..2^64-1 */
+    bool is_number = isdigit((unsigned char)text[is_signed && text[0] == '-']);
     errno = 0;
-    if (k->key == KEY_SEED && max == UINT64_MAX && text[0] == '-') { /* torch takes -2^63..2^64-1 */
-        long long low = strtoll(text, &end, 10);
-        if (text[1] >= '0' && text[1] <= '9' && !*end && !errno) {
-            *ret = (uint64_t)low;
-            return 0;
-        }
-    }
-    unsigned long long v = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end)
-        return err_set(err, ERR_USAGE, "sampler: %s=%s: want a whole number, not below %llu",
-                       k->name, text, (unsigned long long)k->min);
-    if (errno || v < k->min || v > max)
-        return err_set(err, ERR_USAGE, "sampler: %s=%s: want %llu..%llu", k->name, text,
-                       (unsigned long long)k->min, (unsigned long long)max);
-    *ret = v;
-    return 0;
+    if (is_signed && text[0] == '-')
+        *ret = (uint64_t)strtoll(text, &end, 10);
+    else
+        *ret = strtoull(text, &end, 10);
+    is_number &= !*end;
+    if (is_number && !errno && (text[0] == '-' || (*ret >= k->min && *ret <= max)))
+        return 0;
+    if (is_signed)
+        snprintf(least, sizeof least, "%lld", (long long)INT64_MIN);
+    else
+        snprintf(least, sizeof least, "%llu", (unsigned long long)k->min);
+    if (is_number)
+        return err_set(err, ERR_USAGE, "sampler: %s=%s: want %s..%llu", k->name, text, least,
+                       (unsigned long long)max);
+    return err_set(err, ERR_USAGE, "sampler: %s=%s: want a whole number, not below %s", k->name,
+                   text, least);
 }
 
 static int read_value(const struct key_row *k, const char *text, struct order_spec *s,
