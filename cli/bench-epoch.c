@@ -199,8 +199,7 @@ uint64_t sorted_quantile(const uint64_t *values, size_t n, double q)
 static int report(struct epoch *e, double seconds, struct err *err)
 {
     size_t n = e->files->n, good = n - (size_t)atomic_load(&e->errors);
-    if (n)
-        qsort(e->latency_ns, n, sizeof *e->latency_ns, by_value); /* failed ones come last */
+    qsort(e->latency_ns, n, sizeof *e->latency_ns, by_value); /* failed ones come last */
     double p50 = (double)sorted_quantile(e->latency_ns, good, 0.50) / 1e3;
     double p99 = (double)sorted_quantile(e->latency_ns, good, 0.99) / 1e3;
     double max = good ? (double)e->latency_ns[good - 1] / 1e3 : 0;
@@ -279,6 +278,8 @@ int bench_epoch(const char *dir, const struct bench_options *o, struct err *err)
     cleanup_file_list struct file_list files = {0};
     if (choose_files(&files, dir, o, err))
         return -1;
+    if (!files.n)
+        return err_set(err, ERR_NOT_FOUND, "%s: nothing to read", dir);
     struct epoch e = {.o = o, .dir = dir, .files = &files};
     lock_init(&e.lock, RANK_METRICS, "first error");
     e.latency_ns = xcalloc(files.n, sizeof *e.latency_ns);

@@ -10,7 +10,7 @@ static const struct conf_row rows[] = {
      .help =
          "epoch: sorted by class folder, shuffled by --seed, or the paths of a file, one a line"},
     {"seed", CONF_INT, AT(bench_options, seed), .arg = "N", .dflt = "0",
-     .help = "epoch: of --order shuffle; au: of the sampler"},
+     .help = "epoch: of --order shuffle; au: of its own sampler"},
     {"sampler", CONF_STRING, AT(bench_options, sampler), .arg = "SPEC",
      .help = "epoch: read what this sampler's ranks read, batch by batch, of all of DIR; au: each "
              "accelerator is one of its ranks (torch-distributed)"},
@@ -56,6 +56,18 @@ static const char *const of_au[] = {"threads", "seed",  "sampler",      "epochs"
 static const char *const of_meta[] = {"passes", "json", "quiet", NULL};
 static const char *const of_fetch[] = {"samples", "connections", "json", "quiet", NULL};
 
+/* What shuffles nothing would let who repeats a measurement think that the order is another one. */
+static int refuse_idle_seed(const struct conf *conf, const struct bench_options *o, struct err *err)
+{
+    if (conf_origin_of(conf, "seed") != CONF_CLI)
+        return 0;
+    if (o->sampler)
+        return err_set(err, ERR_USAGE, "--seed: not with --sampler, which says its own (seed=)");
+    if (strcmp(conf_arg(conf, 0), "epoch") == 0 && strcmp(o->order, "shuffle") != 0)
+        return err_set(err, ERR_USAGE, "--seed: goes with --order shuffle");
+    return 0;
+}
+
 static int run(const struct conf *conf, const void *options, struct err *err)
 {
     static const struct {
@@ -73,7 +85,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
         if (strcmp(kinds[i].name, conf_arg(conf, 0)) != 0)
             continue;
         if (refuse_besides(conf, kinds[i].options,
-                           "goes with another benchmark (sampan help bench)", err))
+                           "goes with another benchmark (sampan help bench)", err) ||
+            refuse_idle_seed(conf, o, err))
             return -1;
         return kinds[i].fn(conf_arg(conf, 1), o, err);
     }

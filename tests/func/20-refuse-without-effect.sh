@@ -30,6 +30,10 @@ refused 2 "^sampan bench: --model: goes with another" sampan bench epoch "$MNT" 
 refused 2 "^sampan bench: --verify: goes with another" sampan bench au "$MNT" --verify
 refused 2 "^sampan bench: --threads: goes with another" sampan bench meta "$MNT" --threads 2
 refused 2 "^sampan bench: --passes: goes with another" sampan bench fetch "$MNT" --passes 2
+refused 2 "^sampan bench: --seed: goes with --order shuffle" sampan bench epoch "$MNT" --seed 7
+for what in au epoch; do
+    refused 2 "^sampan bench: --seed: not with --sampler" sampan bench $what "$MNT" --seed 7 --sampler torch-random
+done
 [ ! -e "$T/other" ] || fail "a cache was made"
 # What files and the environment say is said to all commands, and so is how the store is reached; what has an effect is taken.
 SAMPAN_CACHE=ssd:$T/other=1GiB SAMPAN_CONNECTIONS=3 sampan warmup "$MNT" --verify --quiet
@@ -38,4 +42,6 @@ sampan warmup "$MNT" --quiet --region nowhere
 sampan plan "$MNT" --cache "mem:$T/none=1GiB" >"$T/plan"
 SAMPAN_CACHE_DIR=$T/none SAMPAN_POSITION=2 sampan plan --count 4 --cache "mem:$T/none=1GiB" --sample-size 1M >"$T/plan"
 sampan doctor --gc --cache-dir "$T/none" >"$T/doctor" || true # its exit code is of all of this machine
+sampan bench epoch "$MNT" --order shuffle --seed 7 >"$T/bench"
+SAMPAN_SEED=7 sampan bench epoch "$MNT" --sampler torch-random >"$T/bench"
 sampan bench fetch "$MNT" --connections 3 --path-style --json >"$T/bench"

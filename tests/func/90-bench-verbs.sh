@@ -21,3 +21,7 @@ done
 sampan bench meta "$MNT" --json | field seconds >/dev/null || fail "bench meta"
 expect "objects of its source" "$(sampan bench fetch "$MNT" --json | field objects)" 100
 unmount
+# What measured nothing is no measurement.
+refused 3 "$MNT: nothing to read" sampan bench epoch "$MNT"
+: >"$T/list"
+refused 3 "$SRC: nothing to read" sampan bench epoch "$SRC" --order "$T/list" --json
