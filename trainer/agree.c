@@ -156,9 +156,9 @@ int run_agree(struct run *r, struct err *err)
 
 /* What all ranks must have alike, or sums would add up numbers of different things. */
 struct likeness {
-    uint64_t floats, params, shapes, classes, samples;
+    uint64_t floats, params, shapes, classes, samples, digest;
 };
-enum unlike { UNLIKE_NONE, UNLIKE_MODEL, UNLIKE_CLASSES, UNLIKE_SAMPLES };
+enum unlike { UNLIKE_NONE, UNLIKE_MODEL, UNLIKE_CLASSES, UNLIKE_COUNT, UNLIKE_SAMPLES };
 
 static struct likeness likeness_of(const struct run *r)
 {
@@ -166,7 +166,8 @@ static struct likeness likeness_of(const struct run *r)
     const struct checkpoint_about *about = &r->about;
     struct likeness l = {.floats = net_floats(n),
                          .params = net_n_params(n),
-                         .samples = r->o->own_data ? 0 : r->batches->samples};
+                         .samples = r->o->own_data ? 0 : r->batches->samples,
+                         .digest = r->o->own_data ? 0 : r->batches->digest};
     for (size_t i = 0; i < net_n_params(n); i++) {
         const struct param *p = net_param(n, i);
         l.shapes = hash64(p->name, strlen(p->name), l.shapes);
@@ -183,7 +184,9 @@ static enum unlike compare(const struct likeness *a, const struct likeness *b)
         return UNLIKE_MODEL;
     if (a->classes != b->classes)
         return UNLIKE_CLASSES;
-    return a->samples != b->samples ? UNLIKE_SAMPLES : UNLIKE_NONE;
+    if (a->samples != b->samples)
+        return UNLIKE_COUNT;
+    return a->digest != b->digest ? UNLIKE_SAMPLES : UNLIKE_NONE;
 }
 
 static int refuse_unlike(const struct run *r, enum unlike how, const struct likeness *own,
@@ -195,11 +198,17 @@ static int refuse_unlike(const struct run *r, enum unlike how, const struct like
                        "rank %u has classes of other names than rank 0: a label would mean two "
                        "things (the same class folders in the --data of all ranks)",
                        r->c->rank);
-    case UNLIKE_SAMPLES:
+    case UNLIKE_COUNT:
         return err_set(err, ERR_USAGE,
                        "rank %u has %" PRIu64 " samples in --data, rank 0 has %" PRIu64
                        ": they must be the same (--own_data: each has its own)",
                        r->c->rank, own->samples, first->samples);
+    case UNLIKE_SAMPLES:
+        return err_set(err, ERR_USAGE,
+                       "rank %u has other samples in --data than rank 0, though as many: a number "
+                       "would mean two of them (the same files on all ranks; --own_data: each has "
+                       "its own)",
+                       r->c->rank);
     default:
         return err_set(err, ERR_USAGE,
                        "rank %u has another model than rank 0: %" PRIu64 " parameters of %" PRIu64
@@ -213,7 +222,7 @@ static int refuse_unlike(const struct run *r, enum unlike how, const struct like
 int check_ranks(struct run *r, struct err *err)
 {
     static const char *const has[] = {"", "another model", "classes of other names",
-                                      "more or fewer samples in --data"};
+                                      "more or fewer samples in --data", "other samples in --data"};
     uint32_t rank;
     unsigned others;
     if (r->c->ranks == 1)

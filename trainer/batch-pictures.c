@@ -1,9 +1,11 @@
 /* Pictures of a folder, by the loader (loader.h). */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "batch-internal.h"
 #include "clock.h"
+#include "hash.h"
 #include "mem.h"
 
 #define LOOK_NS (100 * NS_PER_MS) /* how often it is asked whether to wait on */
@@ -170,6 +172,16 @@ static void pictures_close(struct batches *b)
     free(p);
 }
 
+static uint64_t digest_of(const struct loader *l, uint64_t samples)
+{
+    uint64_t digest = 0;
+    for (uint64_t i = 0; i < samples; i++) {
+        const char *path = loader_path(l, i);
+        digest = hash64(path, strlen(path), digest);
+    }
+    return digest;
+}
+
 static const struct batches_ops ops = {begin, next,  token, figures,       class_name,
                                        empty, skips, rests, pictures_close};
 
@@ -206,6 +218,7 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
     struct loader_info info;
     loader_info(p->loader, &info);
     p->base.samples = info.samples;
+    p->base.digest = digest_of(p->loader, info.samples);
     p->base.pass_batches = info.epoch_batches;
     p->base.whole_batches = order_spec_parse(&sampler, spec, NULL) == 0 && sampler.drop_last &&
                             sampler.kind != ORDER_TORCH_DISTRIBUTED;

@@ -277,6 +277,7 @@ int batch_ratings(struct batches **ret, const struct batch_options *o, struct er
     r->targets = xcalloc(o->batch, sizeof *r->targets);
     r->numbers = xcalloc(o->batch, sizeof *r->numbers);
     r->base.samples = r->n;
+    r->base.digest = hash64(r->all, r->n * sizeof *r->all, 0);
     r->base.pass_batches = dealer_batches(&r->dealer);
     r->base.shape = (struct model_shape){
         .rows = {(int)r->n_users, 2, 16, JOBS, (int)r->n_movies, GENRES, WORDS}};

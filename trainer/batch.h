@@ -36,6 +36,7 @@ struct batch_options {
 struct batches {
     const struct batches_ops *ops;
     uint64_t samples;      /* of the set */
+    uint64_t digest;       /* of what its numbers stand for; 0: the options alone say it */
     uint64_t pass_batches; /* of this rank in a whole pass */
     bool whole_batches;    /* none of fewer samples than a batch has (drop-last) */
     struct model_shape shape;

@@ -39,6 +39,10 @@ ROWS
 differs "2 2" "--save_dir differs on rank 1" "--save_dir is given on rank 1, and not given on rank 0" --save_dir "$T/saves"
 [ ! -e "$T/saves" ] || fail "something was saved"
 differs "2 2" "rank 1 has more or fewer samples in --data than rank 0" "rank 1 has 14 samples in --data, rank 0 has 16" --data "$T/fewer"
+cp -r "$T/pictures" "$T/others"
+one=$(find "$T/others" -type f | sort | sed -n 3p)
+mv "$one" "${one%/*}/another.jpg"
+differs "2 2" "rank 1 has other samples in --data than rank 0 (see" "rank 1 has other samples in --data than rank 0, though as many" --data "$T/others"
 differs "2 2" "rank 1 has classes of other names than rank 0" "rank 1 has classes of other names than rank 0" --data "$T/renamed"
 differs "2 2" "rank 1 has another model than rank 0" "rank 1 has another model than rank 0: 2 parameters" --data "$T/more"
 # Servers know models alone: trainers compare the rest, those that wait for nobody, too.
@@ -52,6 +56,7 @@ served() { # TEXT-OF-RANK-0 TEXT-OF-RANK-1 DATA-OF-RANK-1
 for mode in "" --async; do
     first=(--local=0 --pservers $net $mode)
     served "rank 1 has more or fewer samples" "rank 1 has 14 samples in --data, rank 0 has 16" "$T/fewer"
+    served "rank 1 has other samples in --data" "rank 1 has other samples in --data than rank 0, though as many" "$T/others"
     served "rank 1 has classes of other names" "rank 1 has classes of other names than rank 0" "$T/renamed"
 done
 first=()
