@@ -136,6 +136,19 @@ static unsigned choose_scale(const struct box *box, const struct augment *a)
     return denom;
 }
 
+/* libjpeg-turbo finds the wrong place in a row where it scales the colours of a component by less
+ * than the picture, and less across than down or the other way round. */
+static bool finds_parts(const struct jpeg_decompress_struct *c)
+{
+    for (int i = 0; i < c->num_components && c->scale_denom > 1; i++) {
+        int across = c->max_h_samp_factor / c->comp_info[i].h_samp_factor;
+        int down = c->max_v_samp_factor / c->comp_info[i].v_samp_factor;
+        if (across > 1 && down > 1 && across != down)
+            return false;
+    }
+    return true;
+}
+
 /* `left`: of four components a row comes whole, and the part begins there. */
 static void read_rows(struct jpeg *j, uint32_t left, struct region *r)
 {
@@ -202,6 +215,8 @@ static int decode(struct jpeg *j, const void *data, size_t len, const struct aug
     r.box = (struct box){r.box.x / denom, r.box.y / denom, r.box.w / denom, r.box.h / denom};
     struct span x = span_of(r.box.x, r.box.w, a->out_w, j->c.output_width);
     struct span y = span_of(r.box.y, r.box.h, a->out_h, j->c.output_height);
+    if (!finds_parts(&j->c))
+        x = (struct span){0, j->c.output_width};
     if (decode_part(j, x, y, max_pixels, &r, err))
         return -1;
     *ret = r;

@@ -58,6 +58,8 @@ static struct made make(enum look look, uint32_t w, uint32_t h, pixel_fn *pixel,
     c.in_color_space = look == LOOK_GREY ? JCS_GRAYSCALE : look == LOOK_CMYK ? JCS_CMYK : JCS_RGB;
     jpeg_set_defaults(&c);
     jpeg_set_quality(&c, 95, TRUE);
+    if (look == LOOK_COARSE)
+        c.comp_info[0].h_samp_factor = 4;
     if (look == LOOK_PROGRESSIVE)
         jpeg_simple_progression(&c);
     jpeg_start_compress(&c, TRUE);

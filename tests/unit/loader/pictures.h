@@ -11,8 +11,9 @@ struct made {
     unsigned char *data;
     size_t len;
 };
-/* NOISY: bytes as those of photographs, which cannot be compressed any further. */
-enum look { LOOK_RGB, LOOK_GREY, LOOK_CMYK, LOOK_PROGRESSIVE, LOOK_NOISY };
+/* NOISY: bytes as those of photographs, which cannot be compressed any further. COARSE: a pixel of
+ * colour is 4 across and 2 down. */
+enum look { LOOK_RGB, LOOK_GREY, LOOK_CMYK, LOOK_PROGRESSIVE, LOOK_NOISY, LOOK_COARSE };
 
 /* w x h: a ramp of red to the right, green downwards, blue by `tint`. The caller frees data. */
 struct made make_jpeg(enum look look, uint32_t w, uint32_t h, uint8_t tint);

@@ -144,10 +144,41 @@ static void check_parts(enum look look)
     free(m.data);
 }
 
+/* Nor do parts that are scaled by the DCT to a half differ from the whole that is. */
+static void check_halved_parts(enum look look)
+{
+    struct made m = make_jpeg(look, 510, 382, 77);
+    static uint8_t whole[255 * 191 * 3], part[64 * 64 * 3], want[64 * 64 * 3];
+    struct augment a = {.crop = LOADER_CROP_NONE, .out_w = 255, .out_h = 191};
+    struct err e = {0};
+    int compared = 0;
+    cr_assert_eq(pixels_of(&m, &a, 1 << 20, whole, &e), 0, "%s", e.msg);
+    struct resample *s = resample_new();
+    for (uint64_t n = 0; n < 60; n++) {
+        struct augment r = {LOADER_CROP_RANDOM, 64, 64, 256, true, 1, 0, n};
+        struct region all = {.rgb = whole, .stride = 3 * 255, .w = 255, .h = 191};
+        augment_box(&r, 510, 382, &all.box, &all.flip);
+        struct box *b = &all.box;
+        if (b->w < 128 || b->h < 128 || (b->w >= 256 && b->h >= 256))
+            continue;
+        *b = (struct box){b->x / 2, b->y / 2, b->w / 2, b->h / 2};
+        resample_run(s, &all, 64, 64, NULL, want);
+        cr_assert_eq(pixels_of(&m, &r, 1 << 20, part, &e), 0, "%s", e.msg);
+        cr_assert_eq(memcmp(part, want, sizeof part), 0, "look %d, sample %d", look, (int)n);
+        compared++;
+    }
+    cr_expect_gt(compared, 20);
+    resample_free(s);
+    free(m.data);
+}
+
 Test(picture, a_part_is_as_in_the_whole_picture)
 {
     check_parts(LOOK_RGB);
     check_parts(LOOK_CMYK);
+    check_parts(LOOK_COARSE);
+    check_halved_parts(LOOK_RGB);
+    check_halved_parts(LOOK_COARSE);
 }
 
 Test(picture, scaling_by_the_dct_keeps_the_picture)
