@@ -81,6 +81,8 @@ static void watch_scans(j_common_ptr c)
 
 /* --- one decoder ------------------------------------------------------------------------------ */
 
+/* For each picture anew: the library keeps the tables of one for the next, and what lacks its own
+ * would be decoded by another one's, or not, as threads happen to share the work. */
 static void create(struct jpeg *j)
 {
     j->c.err = jpeg_std_error(&j->errors);
@@ -88,8 +90,6 @@ static void create(struct jpeg *j)
     j->errors.emit_message = take_message;
     j->errors.output_message = no_output;
     j->c.client_data = j;
-    if (setjmp(j->jump))
-        abort(); /* only another version of the library than the headers', or no memory: mem.h */
     jpeg_create_decompress(&j->c);
     j->progress.progress_monitor = watch_scans;
     j->c.progress = &j->progress;
@@ -97,16 +97,13 @@ static void create(struct jpeg *j)
 
 struct jpeg *jpeg_new(void)
 {
-    struct jpeg *j = xcalloc(1, sizeof *j);
-    create(j);
-    return j;
+    return xcalloc(1, sizeof(struct jpeg));
 }
 
 void jpeg_free(struct jpeg *j)
 {
     if (!j)
         return;
-    jpeg_destroy_decompress(&j->c);
     room_release(&j->rgb);
     room_release(&j->row);
     free(j);
@@ -229,10 +226,11 @@ int jpeg_decode(struct jpeg *j, const void *data, size_t len, const struct augme
     if (len > ULONG_MAX)
         return err_set(err, ERR_LIMIT, "too long for the JPEG library");
     if (setjmp(j->jump)) {
-        jpeg_abort_decompress(&j->c);
+        jpeg_destroy_decompress(&j->c);
         return err_set(err, j->class, "damaged JPEG: %s", j->why);
     }
+    create(j);
     int result = decode(j, data, len, a, max_pixels, ret, err);
-    jpeg_abort_decompress(&j->c);
+    jpeg_destroy_decompress(&j->c);
     return result;
 }

@@ -262,6 +262,24 @@ Test(picture, what_is_no_whole_picture_is_told_apart)
     free(long_one.data);
 }
 
+/* Tables of the picture before do not stand for those that the next one lacks. */
+Test(picture, nothing_is_kept_of_the_picture_before)
+{
+    struct made m = make_jpeg(LOOK_RGB, 64, 48, 0);
+    struct augment a = {LOADER_CROP_CENTRE, 32, 32, 36, true, 0, 0, 0};
+    struct decoder *d = decoder_new();
+    struct region r;
+    struct err e = {0};
+    cr_assert_eq(decoder_run(d, m.data, m.len, &a, 1 << 20, &r, &e), 0, "%s", e.msg);
+    for (size_t i = 0; i + 1 < m.len; i++)
+        if (m.data[i] == 0xff && m.data[i + 1] == 0xdb)
+            m.data[i + 1] = 0xfe; /* a comment */
+    cr_expect_eq(decoder_run(d, m.data, m.len, &a, 1 << 20, &r, &e), -1);
+    cr_expect_not_null(strstr(e.msg, "Quantization table"), "%s", e.msg);
+    decoder_free(d);
+    free(m.data);
+}
+
 /* The first draw whose part lies in this many rows at the top, or columns anywhere. */
 static struct augment draw_of(uint32_t w, uint32_t h, uint32_t rows, uint32_t columns)
 {
