@@ -19,10 +19,11 @@ $(BUILD)/pic/loader/%.o: %.c Makefile make/loader.mk
 	    $(shell pkg-config --cflags $(LOADER_LIBS)) -MMD -MP -c -o $@ $<
 -include $(LOADER_PIC:%.o=%.d)
 
-$(LOADER_SO): $(LOADER_PIC) trainer/loader/exports.map
+# Not unloaded by dlclose(): the process keeps its handler of SIGBUS (guard.h).
+$(LOADER_SO): $(LOADER_PIC) trainer/loader/exports.map make/loader.mk
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) -shared $(filter-out -pie,$(LDFLAGS)) -Wl,-soname,$(LOADER_SONAME) -Wl,--no-undefined \
+	@$(CC) -shared $(filter-out -pie,$(LDFLAGS)) -Wl,-soname,$(LOADER_SONAME) -Wl,--no-undefined -Wl,-z,nodelete \
 	    -Wl,--version-script,trainer/loader/exports.map -o $@ $(LOADER_PIC) \
 	    $(shell pkg-config --libs $(LOADER_LIBS)) -lm
 

@@ -46,6 +46,48 @@ done
 head -c 70 /dev/zero >"$T/set/dog/70.jpg"
 head -c 80 /dev/zero >"$T/set/dog/80.png"
 expect "what it reads" "$(LD_LIBRARY_PATH="$T/root/usr/lib" "$T/embed" "$T/set")" "0:0:100 1:0:200 2:0:300 3:1:70 4:1:80 "
+# A program that loads it, closes it and goes on has its own handler of SIGBUS, which is no address of what was unloaded.
+cat >"$T/plugin.c" <<'C'
+#include <dlfcn.h>
+#include <loader.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void own_handler(int number)
+{
+    (void)number;
+    (void)!write(STDOUT_FILENO, "its own", 7);
+    _exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGBUS, own_handler);
+    for (int i = 0; i < 2 && argc == 3; i++) {
+        void *library = dlopen(argv[1], RTLD_NOW);
+        if (!library)
+            return puts(dlerror());
+        __typeof__(loader_options_init) *init = dlsym(library, "loader_options_init");
+        __typeof__(loader_open) *begin = dlsym(library, "loader_open");
+        __typeof__(loader_close) *end = dlsym(library, "loader_close");
+        struct loader_options options;
+        struct loader *loader;
+        struct err err = {0};
+        init(&options);
+        options.dir = argv[2];
+        if (begin(&loader, &options, &err))
+            return puts(err.msg);
+        end(loader);
+        dlclose(library);
+    }
+    raise(SIGBUS);
+    return 1;
+}
+C
+# shellcheck disable=SC2046
+(cd "$T" && cc -Wall -Wextra -Werror -o plugin plugin.c $(pkg-config --cflags sampan-loader))
+expect "the handler" "$("$T/plugin" "$T/root/usr/lib/libsampan-loader.so" "$T/set")" "its own"
 if nm -D -g --defined-only "$T/root/usr/lib/libsampan-loader.so" | awk 'NF == 3 { print $3 }' | grep -Ev '^(loader_|err_)' >"$T/names"; then
     fail "names that are not its headers': $(cat "$T/names")"
 fi
