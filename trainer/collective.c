@@ -87,6 +87,17 @@ static struct job *job_of(struct collective *c)
 static int died(struct job *j, uint32_t rank, struct err *err)
 {
     j->base.broken = true;
+    bool still = store_is_still(j->store);
+    if (still && rank == j->base.rank)
+        return err_set(err, ERR_FAILED,
+                       "this rank, %u of %u, stood still for longer than --collective_timeout: the "
+                       "others have ended (start again: training goes on from the last checkpoint)",
+                       rank, j->base.ranks);
+    if (still)
+        return err_set(err, ERR_FAILED,
+                       "rank %u of %u stands still, or is cut off (start again: training goes on "
+                       "from the last checkpoint)",
+                       rank, j->base.ranks);
     return err_set(err, ERR_FAILED,
                    "rank %u of %u has died or ended (see its log; start again: training goes on "
                    "from the last checkpoint)",
@@ -101,10 +112,12 @@ static int gave_up(struct job *j, struct err *err)
                    j->base.ranks, (unsigned long long)(STORE_STOP_NS / NS_PER_S));
 }
 
-/* A call broke: because of a death, if one becomes known. */
-static int broke(struct job *j, const char *what, struct err *err)
+/* A call broke: because of a death, if one becomes known, or because its time is over. */
+static int broke(struct job *j, const char *what, uint64_t took_ns, struct err *err)
 {
     uint32_t rank;
+    if (took_ns >= j->at.answer_ns)
+        store_find_still(j->store, NAME_NS);
     if (store_dead(j->store, NAME_NS, &rank) == 0)
         return died(j, rank, err);
     j->base.broken = true;
@@ -222,11 +235,15 @@ static int run_call(struct job *j, enum call call, const char *what, void *y, si
     if (n)
         memcpy(j->data, y, n);
     j->n = n;
+    uint64_t began = clock_mono_ns();
+    store_waits(j->store, true);
     ask(j, call);
-    if (await(j, UINT64_MAX, err))
+    int left = await(j, UINT64_MAX, err);
+    store_waits(j->store, false);
+    if (left)
         return -1;
     if (j->result)
-        return broke(j, what, err);
+        return broke(j, what, clock_mono_ns() - began, err);
     if (n)
         memcpy(y, j->data, n);
     return 0;

@@ -10,7 +10,8 @@
  * The process ignores SIGPIPE: Gloo writes to peers that may be gone.
  *
  * All ranks call the same functions in the same order. A failed call is final: the error names the
- * rank that died where one did (store.h watches them), and nothing works afterwards but close().
+ * rank that died, or stands still, where one did (store.h watches them), and nothing works
+ * afterwards but close().
  *
  * A stop that one rank is asked for is known to all at once, whatever they wait for. Who waits for
  * a rank that has not joined STORE_STOP_NS later waits no longer: the call fails (`broken`), and

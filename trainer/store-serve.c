@@ -13,15 +13,17 @@
 #include "store-internal.h"
 #include "sync.h"
 
-#define NOBODY   UINT32_MAX
 #define PEERS    (RENDEZVOUS_MAX_RANKS + 64)
 #define KEYS_MAX 65536
-#define NAMED    200 /* bytes of text about ranks: where many are not there, some are enough */
+#define FRESH_NS \
+    (5 * NS_PER_S) /* so old is word of one who waits at most, who sends it twice a second */
+#define NAMED 200  /* bytes of text about ranks: where many are not there, some are enough */
 
 struct peer {
     int fd;
     uint32_t rank; /* NOBODY until it said hello */
     bool bye;
+    uint64_t waited_ns; /* when it last said that it waits in a call; 0: never */
     struct bytes in, out;
     char *waits; /* the key that it asked for and nobody set yet */
 };
@@ -73,7 +75,7 @@ long store_frame_parse(const char *data, size_t len, struct store_frame *ret)
     if (len < STORE_HEAD)
         return 0;
     size_t key = get_u32(data + 5), value = get_u32(data + 9);
-    if (data[0] < STORE_HELLO || data[0] > STORE_ABSENT || key > STORE_KEY_MAX ||
+    if (data[0] < STORE_HELLO || data[0] > STORE_STILL || key > STORE_KEY_MAX ||
         value > STORE_VALUE_MAX)
         return -1;
     if (len < STORE_HEAD + key + value)
@@ -167,6 +169,23 @@ static void tell_absent(struct store_server *s, struct peer *p)
     answer(p, STORE_ABSENT, 0, &absent);
 }
 
+/* All that are in a call and run say so: who does not is named to all, as if it had died. */
+static void tell_still(struct store_server *s, struct peer *p)
+{
+    uint32_t still = NOBODY;
+    uint64_t now = clock_mono_ns();
+    for (size_t i = 0; i < s->n_peers; i++) {
+        const struct peer *other = &s->peers[i];
+        bool waits = other->waited_ns && now - other->waited_ns < FRESH_NS;
+        if (other != p && other->rank != NOBODY && !waits && other->rank < still)
+            still = other->rank;
+    }
+    if (still == NOBODY)
+        answer(p, STORE_STILL, NOBODY, NULL);
+    else
+        tell_all(s, STORE_STILL, still);
+}
+
 /* A rank's second connection, or one of another job, is refused. */
 static int hello(struct store_server *s, struct peer *p, uint32_t rank)
 {
@@ -199,6 +218,12 @@ static int take_frame(struct store_server *s, struct peer *p, const struct store
         return 0;
     case STORE_ABSENT:
         tell_absent(s, p);
+        return 0;
+    case STORE_WAITS:
+        p->waited_ns = clock_mono_ns();
+        return 0;
+    case STORE_STILL:
+        tell_still(s, p);
         return 0;
     case STORE_BYE:
         p->bye = true;

@@ -19,6 +19,7 @@
 #define RETRY_NS    (50 * NS_PER_MS)
 #define GOODBYES_NS (5 * NS_PER_S)
 #define NAMES_NS    (2 * NS_PER_S)
+#define WAITS_NS    (NS_PER_S / 2) /* how often one who waits says so */
 #define HOST        512
 #define LOOK_MS     100 /* how often it is looked whether this rank is to stop */
 
@@ -42,6 +43,9 @@ struct store {
     uint32_t ranks;      /* that rank 0 counts on */
     bool dead_known, broken, leaving;
     uint32_t dead;
+    bool still;        /* that one stands still */
+    bool still_known;  /* rank 0 has answered whether one does */
+    uint64_t waits_ns; /* 0: this rank waits in no call; since when, or when it last said so */
     bool stops;        /* a rank was asked to stop ... */
     uint64_t stops_ns; /* ... at this moment, as far as is known here */
 };
@@ -162,20 +166,45 @@ static void tell_stop(struct store *s)
     now_stops(s);
 }
 
+static void tell_waiting(struct store *s)
+{
+    cleanup_bytes struct bytes out = {0};
+    struct pollfd p = {.fd = s->fd, .events = POLLOUT};
+    uint64_t now = clock_mono_ns();
+    ACQUIRE(&s->lock);
+    if (!s->waits_ns || now < s->waits_ns + WAITS_NS || poll(&p, 1, 0) <= 0)
+        return; /* or rank 0 stands still, and has not taken what was sent before */
+    store_frame_add(&out, STORE_WAITS, s->r.rank, NULL, 0, NULL, 0);
+    (void)address_send(s->fd, out.data, out.len); /* if it fails, recv() sees it */
+    s->waits_ns = now;
+}
+
 /* Until something comes from rank 0. */
 static void wait_for_news(struct store *s)
 {
     struct pollfd p = {.fd = s->fd, .events = POLLIN};
-    while (poll(&p, 1, LOOK_MS) == 0)
+    while (poll(&p, 1, LOOK_MS) == 0) {
         tell_stop(s);
+        tell_waiting(s);
+    }
+}
+
+/* The lock is held. The first cause is kept: others end because of it. */
+static void now_dead(struct store *s, uint32_t rank, bool still)
+{
+    if (s->dead_known)
+        return;
+    s->dead_known = true;
+    s->dead = rank;
+    s->still = still;
 }
 
 static void take_frame(struct store *s, const struct store_frame *f)
 {
     ACQUIRE(&s->lock);
-    if (f->op == STORE_DEAD && !s->dead_known) {
-        s->dead_known = true;
-        s->dead = f->rank;
+    s->still_known |= f->op == STORE_STILL;
+    if ((f->op == STORE_DEAD || f->op == STORE_STILL) && f->rank != NOBODY) {
+        now_dead(s, f->rank, f->op == STORE_STILL);
     } else if (f->op == STORE_STOP) {
         now_stops(s);
     } else if (f->op == STORE_ABSENT) {
@@ -219,10 +248,8 @@ static void *hear(void *arg)
     }
     ACQUIRE(&s->lock);
     s->broken = true;
-    if (!s->leaving && !s->dead_known) { /* rank 0 keeps the other end */
-        s->dead_known = true;
-        s->dead = 0;
-    }
+    if (!s->leaving)
+        now_dead(s, 0, false); /* rank 0 keeps the other end */
     cond_broadcast(&s->news);
     return NULL;
 }
@@ -387,6 +414,31 @@ int store_dead(struct store *s, uint64_t wait_ns, uint32_t *ret)
         return -1;
     *ret = s->dead;
     return 0;
+}
+
+void store_waits(struct store *s, bool does)
+{
+    ACQUIRE(&s->lock);
+    s->waits_ns = does ? clock_mono_ns() : 0;
+}
+
+void store_find_still(struct store *s, uint64_t wait_ns)
+{
+    cleanup_bytes struct bytes out = {0};
+    uint64_t end = clock_mono_ns() + wait_ns, now;
+    store_frame_add(&out, STORE_STILL, s->r.rank, NULL, 0, NULL, 0);
+    ACQUIRE(&s->lock);
+    (void)address_send(s->fd, out.data, out.len); /* if it fails, recv() sees it */
+    while (!s->still_known && !s->dead_known && (now = clock_mono_ns()) < end)
+        cond_wait_for(&s->news, &s->lock, end - now);
+    if (!s->still_known)
+        now_dead(s, 0, true);
+}
+
+bool store_is_still(struct store *s)
+{
+    ACQUIRE(&s->lock);
+    return s->still;
 }
 
 bool store_stops(struct store *s)

@@ -10,6 +10,9 @@
  * So does the wish of one rank to stop: all know of it within a fraction of a second, whatever they
  * are waiting for.
  *
+ * A rank that stands still keeps its connection. But who waits in a call says so to rank 0 twice a
+ * second: when the time of one is over, rank 0 tells all which one did not.
+ *
  * Frames, both ways: u8 operation, u32 rank, u32 key length, u32 value length, key, value (little
  * endian). Only numbers and addresses of ranks pass here, never data of the job.
  *
@@ -47,6 +50,14 @@ void store_leave(struct store *s, bool well);
 int store_set(struct store *s, const char *key, const void *value, size_t len, struct err *err);
 /* Waits until somebody sets it, at most the rendezvous' time. `*ret` is the caller's (free). */
 int store_get(struct store *s, const char *key, void **ret, size_t *len, struct err *err);
+/* This rank begins to wait for others, or has ended to: while it does, it can be told apart from
+ * one that stands still. */
+void store_waits(struct store *s, bool does);
+/* One that all others wait for is lost, as one that died is: store_dead() tells its number. Asked
+ * by whoever has waited for too long; waits for the answer, which rank 0 owes, up to `wait_ns`. */
+void store_find_still(struct store *s, uint64_t wait_ns);
+/* Did the rank of store_dead() not die, but stand still? */
+bool store_is_still(struct store *s);
 /* A rank that died: 0 and its number, or -1 for none. Waits up to `wait_ns` for the news. */
 int store_dead(struct store *s, uint64_t wait_ns, uint32_t *ret);
 /* Was a rank asked to stop, this one or another? */

@@ -93,7 +93,7 @@ for who in "--rendezvous file://$T/place --trainer_id 0" "--rendezvous $net.9:7 
     [ ! -e "$T/none" ] || fail "something is left: $(ls -R "$T/none")"
 done
 
-# One of two ranks stands still within a step: the other one says so when its time is over, and resuming works.
+# One of two ranks stands still within a step: the other one names it when its time is over, and so does it itself; resuming works.
 rm -f "$T/place"
 both=(--data "$SRC" --model movie --num_passes 100000 --num_gradient_servers 2 --rendezvous "file://$T/place" --collective_timeout 10s
     --save_dir "$T/still" --saving_period 1)
@@ -104,8 +104,10 @@ start "${both[@]}" --trainer_id 0
 until_true 30 wrote "Saving parameters" || fail "$(cat "$T/train.log" "$T/rank1.log")"
 kill -STOP $second
 ended 1
-grep -q "^sampan-train: .* with 2 ranks: .*no rank is known to have died: is one of them stopped" "$T/train.log" || fail "$(tail -n 3 "$T/train.log")"
-kill -KILL $second
+grep -q "^sampan-train: rank 1 of 2 stands still, or is cut off" "$T/train.log" || fail "$(tail -n 3 "$T/train.log")"
+kill -CONT $second
+wait $second && fail "who stood still has trained to its end"
+grep -q "^sampan-train: this rank, 1 of 2, stood still for longer" "$T/rank1.log" || fail "$(tail -n 3 "$T/rank1.log")"
 start --data "$SRC" --model movie --save_dir "$T/still" --max_steps 1
 ended 0
 grep -q "going on from $T/still/pass-" "$T/train.log" || fail "$(cat "$T/train.log")"

@@ -161,6 +161,7 @@ Test(store, frames)
 
 typedef int rank_fn(struct collective *c, struct err *err);
 static atomic_int asked; /* to stop; of each rank its own */
+static uint64_t patience_ns = 300 * NS_PER_S;
 
 /* Runs `fn` as each of `ranks` processes; their exit codes, and what they wrote. */
 static void run(uint32_t ranks, rank_fn *fn, int *codes, char (*out)[1200])
@@ -174,10 +175,8 @@ static void run(uint32_t ranks, rank_fn *fn, int *codes, char (*out)[1200])
         cr_assert_eq(pipe(ends[i]), 0);
         pids[i] = fork();
         if (pids[i] == 0) {
-            struct rendezvous r = {.ranks = ranks,
-                                   .rank = i,
-                                   .timeout_ns = 300 * NS_PER_S,
-                                   .answer_ns = 300 * NS_PER_S};
+            struct rendezvous r = {
+                .ranks = ranks, .rank = i, .timeout_ns = 300 * NS_PER_S, .answer_ns = patience_ns};
             struct collective *c = NULL;
             struct err err = {0};
             signal(SIGPIPE, SIG_IGN);
@@ -260,6 +259,37 @@ Test(collective, a_death_is_named)
                 cr_expect(strstr(out[i], want), "rank %u: %s", i, out[i]);
         }
         cr_expect(clock_mono_ns() - start < 200 * NS_PER_S, "it took longer than any timeout");
+    }
+}
+
+/* Whoever is `victim` joins no sum, and lives on. */
+static int stands(struct collective *c, struct err *err)
+{
+    float y = 1;
+    uint64_t end = clock_mono_ns() + 200 * NS_PER_S;
+    if (c->ops->barrier(c, err))
+        return 8;
+    if (c->rank != victim)
+        return c->ops->sum(c, &y, 1, err) && c->broken ? 7 : 0;
+    while (c->ops->check(c, err) == 0)
+        if (clock_mono_ns() > end)
+            return 6;
+    return 7;
+}
+
+Test(collective, one_that_stands_still_is_named)
+{
+    patience_ns = 3 * NS_PER_S;
+    for (victim = 0; victim < 3; victim += 2) {
+        int codes[8];
+        char out[8][1200], want[40], own[40];
+        run(3, stands, codes, out);
+        snprintf(want, sizeof want, "rank %u of 3 stands still", victim);
+        snprintf(own, sizeof own, "this rank, %u of 3, stood still", victim);
+        for (uint32_t i = 0; i < 3; i++) {
+            cr_expect_eq(codes[i], 7, "rank %u: %d", i, codes[i]);
+            cr_expect(strstr(out[i], i == victim ? own : want), "rank %u: %s", i, out[i]);
+        }
     }
 }
 
