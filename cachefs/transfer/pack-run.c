@@ -160,7 +160,8 @@ static enum fate fate_of(const struct join *j)
         return j->run->deletes ? FATE_DROP : FATE_KEEP;
     if (!j->d.there)
         return FATE_WRITE;
-    if (c->update && j->s.row.mtime_ns < j->d.row.mtime_ns)
+    bool tells_time = j->s.row.mtime_ns != LIST_MTIME_UNKNOWN;
+    if (c->update && tells_time && j->s.row.mtime_ns < j->d.row.mtime_ns)
         return FATE_KEEP;
     return is_unchanged(c, &j->s, &j->d) ? FATE_KEEP : FATE_WRITE;
 }
