@@ -286,19 +286,21 @@ int stage_fsync(struct stage *s, const struct stage_call *call, uint64_t fh, boo
     if (waits_for_store(s))
         return stage_flush(s, call, fh | FH_WRITES, err);
     struct node *n;
+    bool dirty;
     {
         ACQUIRE(&s->lock);
         n = handle_node(s, fh, err);
         if (!n)
             return -1;
-        if (!(n->row.flags & N_DIRTY))
-            return journal_sync(s, err);
         if (!call->wait)
             return STAGE_WAIT; /* not the network, but the disk may take its time */
-        if (owed_publish(s, n, err))
+        dirty = n->row.flags & N_DIRTY;
+        if (dirty && owed_publish(s, n, err))
             return -1;
-        n->pins++;
+        n->pins += dirty;
     }
+    if (!dirty)
+        return journal_sync(s, err);
     int result = sync_here(s, n, err);
     ACQUIRE(&s->lock);
     n->pins--;

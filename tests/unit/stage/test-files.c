@@ -62,6 +62,29 @@ Test(files, create_write_close)
     on_both(check_create, NULL);
 }
 
+/* An fsync waits for the disk, changed or not: never who must not wait. */
+static void check_fsync(struct bench *b)
+{
+    struct err err = {0};
+    t_file(b, STAGE_ROOT, "a", "one");
+    t_settle(b);
+    uint64_t ino = t_lookup(b, STAGE_ROOT, "a");
+    uint64_t fh = t_open(b, ino, O_RDWR);
+    cr_expect_eq(stage_fsync(b->s, &hurries, fh, false, &err), STAGE_WAIT, "nothing changed");
+    cr_expect_eq(stage_fsync(b->s, &waits, fh, false, &err), 0, "%s", err.msg);
+    t_write(b, fh, 0, "two");
+    cr_expect_eq(stage_fsync(b->s, &hurries, fh, false, &err), STAGE_WAIT, "changed");
+    cr_expect_eq(stage_fsync(b->s, &waits, fh, false, &err), 0, "%s", err.msg);
+    t_close(b, fh);
+    t_settle(b);
+    expect_stored(b, "a", "two");
+}
+
+Test(files, an_fsync_may_take_its_time)
+{
+    on_both(check_fsync, background);
+}
+
 static void check_reopen(struct bench *b)
 {
     t_file(b, STAGE_ROOT, "a", "one");
