@@ -335,6 +335,8 @@ int out_mknod(struct call *c, struct err *err)
     if (stage_flush(c->f->stage, &close, fh, err) < 0 && (!err || err_errno(err) != EBADF))
         rc = -1;
     stage_release(c->f->stage, &close, fh, NULL);
+    if (rc) /* the kernel is told of no node, and so will never forget it */
+        stage_forget(c->f->stage, a.st.st_ino, 1);
     return answer_entry(c, rc, &a);
 }
 

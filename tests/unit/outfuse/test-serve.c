@@ -272,6 +272,18 @@ Test(serve, mknod_makes_files_only)
     cr_assert_eq(kernel_ask_name(k, WIRE_MKNOD, 1, &in, sizeof(in), "p"), -EPERM);
 }
 
+/* Whose close fails is there, and nobody was told its number. */
+Test(serve, what_mknod_fails_to_store_is_not_looked_up)
+{
+    struct wire_mknod_in in = {.mode = S_IFREG | 0600};
+    struct wire_entry_out out;
+
+    cr_assert_eq(kernel_ask_name(k, WIRE_MKNOD, 1, &in, sizeof(in), "denied"), -EACCES);
+    cr_assert_eq(kernel_ask_name(k, WIRE_LOOKUP, 1, NULL, 0, "denied"), 0);
+    memcpy(&out, k->body, sizeof(out));
+    cr_assert_eq(fake_lookups(s, out.nodeid), 1);
+}
+
 /* Names of a listing, joined. */
 static void names_of(const char *body, size_t len, bool plus, char *ret)
 {
