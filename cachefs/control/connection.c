@@ -6,7 +6,7 @@
 
 #include "log.h"
 
-static void answer_error(struct bytes *text, const struct err *err)
+void refusal_text(struct bytes *text, const struct err *err)
 {
     struct json_writer w;
     bytes_clear(text);
@@ -73,7 +73,7 @@ static int serve_one(struct connection *c, const struct bytes *msg)
     }
     if (rc) {
         close_fds(&r);
-        answer_error(&text, &err);
+        refusal_text(&text, &err);
     }
     rc = control_send_fds(c->sock, &text, r.fds, r.n_fds, &err);
     close_fds(&r);
@@ -81,7 +81,7 @@ static int serve_one(struct connection *c, const struct bytes *msg)
         return 0;
     if (text.len <= CONTROL_MAX)
         return -1;
-    answer_error(&text, &err); /* the answer was too long: say so */
+    refusal_text(&text, &err); /* the answer was too long: say so */
     return control_send(c->sock, &text, -1, NULL);
 }
 

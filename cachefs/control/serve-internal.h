@@ -115,7 +115,9 @@ bool lease_return(struct connection *c, uint64_t lease);
 /* The "paths" of a request: NULL and 0 if absent. One block: free the array. */
 int request_paths(const struct json *root, const char ***ret, size_t *n, struct err *err);
 
+/* connection.c */
 void *connection_main(void *connection);
+void refusal_text(struct bytes *text, const struct err *err); /* replaces `text` by the message */
 bool server_stopping(struct control_server *s);
 
 #endif

@@ -71,13 +71,7 @@ static int check_peer(const struct control_server *s, int sock, bool guest, stru
 static void refuse(int sock, const struct err *why)
 {
     cleanup_bytes struct bytes text = {0};
-    struct json_writer w;
-    jw_init(&w, &text);
-    jw_object(&w, NULL);
-    jw_bool(&w, "ok", false);
-    jw_str(&w, "class", err_class_name(why->class));
-    jw_str(&w, "error", why->msg);
-    jw_end(&w);
+    refusal_text(&text, why);
     control_send(sock, &text, -1, NULL);
     close(sock);
 }
