@@ -29,7 +29,7 @@ struct work {
     struct err err;
 };
 
-bool remove_is_over(const struct remove_watch *watch)
+static bool was_stopped(const struct remove_watch *watch)
 {
     return watch && watch->stop && atomic_load(watch->stop);
 }
@@ -42,12 +42,12 @@ bool remove_told_to_stop(const struct remove_watch *watch, const struct remove_c
         *told_ns = now;
         watch->progress(watch->arg, so_far);
     }
-    return remove_is_over(watch);
+    return was_stopped(watch);
 }
 
 static bool is_over(const struct work *w)
 {
-    return remove_is_over(w->watch);
+    return was_stopped(w->watch);
 }
 
 static void not_removed(void *arg, const char *key, const struct err *why)
