@@ -191,44 +191,55 @@ static int read_memory(void *arg, uint64_t off, void *buf, size_t len, struct er
     return 0;
 }
 
-static int put_pack(struct sync_run *r, const char *name, const unsigned char *data, size_t len,
-                    struct err *err)
+/* What was written, with what it was written from. */
+static int compare_pack(struct sync_run *r, const struct fetch_stream *p, struct err *err)
 {
-    const struct fetch_put_opts opts = {.hasty = true};
-    if (len < FETCH_PUT_WHOLE)
-        return fetch_put_bytes(r->fetch, r->to, name, data, len, &opts, NULL, err);
-    struct in_memory m = {data};
-    const struct fetch_stream p = {
-        .store = r->to, .key = name, .len = len, .read = read_memory, .arg = &m, .opts = opts};
+    const size_t piece = 4u << 20;
+    cleanup_free unsigned char *back = xmalloc(piece), *wanted = xmalloc(piece);
+    struct fetch_get g = {.store = r->to,
+                          .key = p->key,
+                          .key_len = strlen(p->key),
+                          .object_size = p->len,
+                          .etag = "",
+                          .prio = PRIO_WARMUP};
+    for (g.off = 0; g.off < p->len; g.off += piece) {
+        size_t n = p->len - g.off < piece ? p->len - g.off : piece;
+        if (p->read(p->arg, g.off, wanted, n, err) || fetch_read(r->fetch, &g, back, n, err))
+            return -1;
+        if (memcmp(back, wanted, n) == 0)
+            continue;
+        if (p->check && p->check(p->arg, err)) /* it is the source that changed */
+            return -1;
+        return err_set(err, ERR_CORRUPT, "the pack has other bytes than were written");
+    }
+    counter_add(&r->counts.checked, 1);
+    counter_add(&r->counts.checked_bytes, p->len);
+    return 0;
+}
+
+static int stream_pack(struct sync_run *r, const struct fetch_stream *p, struct err *err)
+{
     if (!large_enter(r))
         return err_set(err, ERR_CANCELLED, "told to stop");
-    int result = fetch_put_stream(r->fetch, &p, err);
+    int result = fetch_put_stream(r->fetch, p, err);
     large_leave(r);
     return result;
 }
 
-static int compare_pack(struct sync_run *r, const char *name, const unsigned char *data, size_t len,
-                        struct err *err)
+static int put_pack(struct sync_run *r, const char *name, const unsigned char *data, size_t len,
+                    struct err *err)
 {
-    const size_t piece = 4u << 20;
-    cleanup_free unsigned char *back = xmalloc(piece);
-    struct fetch_get g = {.store = r->to,
-                          .key = name,
-                          .key_len = strlen(name),
-                          .object_size = len,
-                          .etag = "",
-                          .prio = PRIO_WARMUP};
-    for (size_t off = 0; off < len; off += piece) {
-        size_t n = len - off < piece ? len - off : piece;
-        g.off = off;
-        if (fetch_read(r->fetch, &g, back, n, err))
-            return -1;
-        if (memcmp(back, data + off, n) != 0)
-            return err_set(err, ERR_CORRUPT, "the pack has other bytes than were written");
-    }
-    counter_add(&r->counts.checked, 1);
-    counter_add(&r->counts.checked_bytes, len);
-    return 0;
+    struct in_memory m = {data};
+    const struct fetch_stream p = {.store = r->to,
+                                   .key = name,
+                                   .len = len,
+                                   .read = read_memory,
+                                   .arg = &m,
+                                   .opts = {.hasty = true}};
+    int result = len < FETCH_PUT_WHOLE
+                     ? fetch_put_bytes(r->fetch, r->to, name, data, len, &p.opts, NULL, err)
+                     : stream_pack(r, &p, err);
+    return result == 0 && r->conf->check_new ? compare_pack(r, &p, err) : result;
 }
 
 static int add_sample(struct sync_run *r, struct packing *p, const struct pack_sample *s,
@@ -257,8 +268,7 @@ static int write_filled(struct sync_run *r, struct pack_batch *b, const unsigned
         any |= !b->samples[i].failed;
     if (!any)
         return 0;
-    if (new_name(name, err) || put_pack(r, name, data, len, err) ||
-        (r->conf->check_new && compare_pack(r, name, data, len, err)))
+    if (new_name(name, err) || put_pack(r, name, data, len, err))
         return -1;
     counter_add(&r->counts.packs, 1);
     run_went_well(r);
@@ -313,11 +323,9 @@ static int stream_sample(struct sync_run *r, const struct pack_sample *s, const 
                                    .check = check_sample,
                                    .arg = &w,
                                    .opts = {.hasty = true}};
-    if (!large_enter(r))
-        return err_set(err, ERR_CANCELLED, "told to stop");
-    int result = fetch_put_stream(r->fetch, &p, err);
-    large_leave(r);
-    return result;
+    if (stream_pack(r, &p, err))
+        return -1;
+    return r->conf->check_new ? compare_pack(r, &p, err) : 0;
 }
 
 static int write_large(struct sync_run *r, struct pack_batch *b, struct err *err)

@@ -171,6 +171,18 @@ Test(run, packs_hold_everything_once, .init = begin, .fini = finish)
     cr_expect_eq(err.class, ERR_USAGE);
 }
 
+/* A sample larger than a pack is a pack of its own. */
+Test(run, packs_of_every_size_are_read_back, .init = begin, .fini = finish)
+{
+    struct sync_counts n;
+    struct err err = {0};
+    const struct sync_conf pack = {.pack_size = 8u << 20, .check_new = true};
+    write_file(from, FILES, 9u << 20);
+    cr_assert_eq(sync_with(pack, NULL, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.checked, n.packs);
+    cr_expect_eq(n.checked_bytes, n.copied_bytes);
+}
+
 /* How many packs are at the destination; all of them look two hours old afterwards. */
 static unsigned age_packs(void)
 {
