@@ -177,6 +177,14 @@ static void remove_tree(const char *path)
     rmdir(path);
 }
 
+/* A copy that has its `sampan` is whole: that comes last, and goes first. */
+static void remove_copy(const char *folder)
+{
+    cleanup_free char *program = xasprintf("%s/sampan", folder);
+    if (unlink(program) == 0 || errno == ENOENT)
+        remove_tree(folder);
+}
+
 int programs_copy(const char *sampan, const char *state, char **ret_path, struct err *err)
 {
     cleanup_bytes struct bytes program = {0};
@@ -191,6 +199,7 @@ int programs_copy(const char *sampan, const char *state, char **ret_path, struct
         if (folder_make(bin, err) || folder_make(aside, err) ||
             fill_folder(sampan, &program, aside, final, err))
             return err_wrap(err, "copy the programs to the host");
+        remove_copy(final); /* what is left of one whose removal was cut off */
         if (rename(aside, final))
             return err_sys(err, errno, "copy the programs to %s", final);
     }
@@ -229,6 +238,6 @@ void programs_clean(const char *state, const char *current)
         size_t n = strlen(folder);
         if ((strncmp(current, folder, n) == 0 && current[n] == '/') || is_run(folder))
             continue;
-        remove_tree(folder);
+        remove_copy(folder);
     }
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "buf.h"
@@ -67,48 +68,113 @@ Test(programs, torn_programs_are_refused)
     bytes_release(&b);
 }
 
-Test(programs, a_copy_runs)
+/* A folder with `sampan` and `sampan-keeper`, which echo. */
+struct source {
+    char top[32], sampan[64], keeper[64];
+};
+
+static void make_source(struct source *s)
 {
-    char top[] = "/tmp/csi-programs-XXXXXX", command[256];
-    char source[128], keeper[128];
-    char *copy = NULL;
-    struct err err = {0};
-    struct bytes b = {0}, out = {0}, errors = {0};
-    int code = -1;
-    cr_assert(mkdtemp(top));
-    snprintf(source, sizeof source, "%s/sampan", top);
-    snprintf(keeper, sizeof keeper, "%s/sampan-keeper", top);
+    struct bytes b = {0};
+    snprintf(s->top, sizeof s->top, "/tmp/csi-programs-XXXXXX");
+    cr_assert(mkdtemp(s->top));
+    snprintf(s->sampan, sizeof s->sampan, "%s/sampan", s->top);
+    snprintf(s->keeper, sizeof s->keeper, "%s/sampan-keeper", s->top);
     read_into(&b, "/bin/echo");
-    const char *const to[] = {source, keeper};
+    const char *const to[] = {s->sampan, s->keeper};
     for (int i = 0; i < 2; i++) {
         int fd = open(to[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
         cr_assert(fd >= 0 && write(fd, b.data, b.len) == (ssize_t)b.len);
         close(fd);
     }
-    cr_assert(programs_copy(source, top, &copy, &err) == 0, "%s", err.msg);
+    bytes_release(&b);
+}
+
+static void drop_source(const struct source *s)
+{
+    char bin[64];
+    snprintf(bin, sizeof bin, "%s/bin", s->top);
+    cr_expect(unlink(s->sampan) == 0 && unlink(s->keeper) == 0);
+    cr_expect(rmdir(bin) == 0 && rmdir(s->top) == 0, "no copy is left");
+}
+
+static void expect_runs(const char *copy)
+{
     const char *const argv[] = {"sampan", "it", "runs", NULL};
     struct spawn s = {.program = copy,
                       .argv = argv,
                       .host_root = "",
                       .deadline_ns = clock_mono_ns() + 300 * NS_PER_S};
+    struct bytes out = {0}, errors = {0};
+    struct err err = {0};
+    int code = -1;
     cr_assert(spawn_run(&s, &code, &out, &errors, &err) == 0, "%s", err.msg);
     cr_assert(code == 0 && strcmp(out.data, "it runs\n") == 0, "%d: %s", code, errors.data);
-    char *again = NULL;
-    cr_assert(programs_copy(source, top, &again, &err) == 0 && strcmp(again, copy) == 0);
-    programs_clean(top, copy);
-    cr_assert(access(copy, X_OK) == 0);
-    programs_clean(top, "/elsewhere");
-    cr_assert(access(copy, X_OK) != 0);
-    snprintf(command, sizeof command, "%s/bin", top);
-    unlink(source);
-    unlink(keeper);
-    rmdir(command);
-    rmdir(top);
-    free(copy);
-    free(again);
-    bytes_release(&b);
     bytes_release(&out);
     bytes_release(&errors);
+}
+
+Test(programs, a_copy_runs)
+{
+    struct source s;
+    char *copy = NULL, *again = NULL;
+    struct err err = {0};
+    make_source(&s);
+    cr_assert(programs_copy(s.sampan, s.top, &copy, &err) == 0, "%s", err.msg);
+    expect_runs(copy);
+    cr_assert(programs_copy(s.sampan, s.top, &again, &err) == 0 && strcmp(again, copy) == 0);
+    programs_clean(s.top, copy);
+    cr_assert(access(copy, X_OK) == 0);
+    programs_clean(s.top, "/elsewhere");
+    cr_assert(access(copy, X_OK) != 0);
+    drop_source(&s);
+    free(copy);
+    free(again);
+}
+
+/* In the place of the library's: the process is killed when it has removed so many files. */
+static int killed_after;
+
+int unlink(const char *path)
+{
+    int rc = unlinkat(AT_FDCWD, path, 0);
+    if (rc == 0 && killed_after > 0 && --killed_after == 0)
+        _exit(9);
+    return rc;
+}
+
+/* True: the cleaning was cut off. */
+static bool clean_killed_after(const struct source *s, int files)
+{
+    int status = 0;
+    pid_t pid = fork();
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        killed_after = files;
+        programs_clean(s->top, "/elsewhere");
+        _exit(0);
+    }
+    cr_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    return WEXITSTATUS(status) == 9;
+}
+
+/* Who goes back to a version whose copy was being removed gets a whole one. */
+Test(programs, what_is_left_of_a_removal_is_no_copy)
+{
+    struct source s;
+    int files = 0;
+    bool killed;
+    make_source(&s);
+    do {
+        char *copy = NULL;
+        struct err err = {0};
+        cr_assert(programs_copy(s.sampan, s.top, &copy, &err) == 0, "%d: %s", files, err.msg);
+        expect_runs(copy);
+        free(copy);
+        killed = clean_killed_after(&s, ++files);
+    } while (killed);
+    cr_assert_gt(files, 4, "the program, its keeper, interpreter and a library at least");
+    drop_source(&s);
 }
 
 Test(spawn, a_program_that_does_not_end_is_ended)
