@@ -2,7 +2,6 @@
 #define LOG_MODULE "state"
 #include "state.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "file.h"
 #include "hash.h"
 #include "mem.h"
@@ -208,15 +208,14 @@ static bool is_records(const char *name)
 
 int state_walk(struct state_dir *d, state_each *each, void *arg, struct log *log, struct err *err)
 {
-    cleanup_dir DIR *dir = opendir(d->path);
-    if (!dir)
-        return err_sys(err, errno, "read %s", d->path);
-    for (const struct dirent *e; (e = readdir(dir));) {
+    cleanup_dir DIR *dir = dir_open(AT_FDCWD, d->path, 0);
+    const struct dirent *e;
+    while (dir && (e = dir_next(dir))) {
         int got = is_records(e->d_name) ? read_record(d, e->d_name, each, arg, err) : 0;
         if (got < 0)
             return -1;
         if (got)
             add_strange(d, e->d_name, log);
     }
-    return 0;
+    return !dir || errno ? err_sys(err, errno, "read %s", d->path) : 0;
 }
