@@ -396,6 +396,15 @@ bool cache_guests_take(struct tier *t, uint64_t bytes)
     return true;
 }
 
+bool cache_guests_found(struct tier *t, uint64_t bytes)
+{
+    ACQUIRE(&t->lock);
+    if (!within_limit(t, bytes))
+        return false;
+    t->guests += bytes;
+    return true;
+}
+
 void cache_guests_give(struct tier *t, uint64_t bytes)
 {
     ACQUIRE(&t->lock);

@@ -501,7 +501,7 @@ void shards_set_tier(struct shards *s, struct tier *tier)
 {
     ACQUIRE(&s->lock);
 
-    while (!cache_guests_take(tier, s->used)) {
+    while (!cache_guests_found(tier, s->used)) {
         struct shard *x = TAILQ_FIRST(&s->by_use);
 
         while (x && x->users)

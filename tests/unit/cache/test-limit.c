@@ -336,6 +336,10 @@ Test(limit, guests_leave_the_free_space_floor_alone)
     rig_open(&r);
     t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS), NULL, NULL);
     cr_expect_not(cache_guests_may_write(t, 1));
+    cr_expect_not(cache_guests_take(t, 1));
+    cr_expect(
+        cache_guests_found(t, 1u << 20)); /* it lay there, and does not go for the floor's sake */
+    cr_expect_not(cache_guests_found(t, 64u << 20));
     rig_end(&r);
 }
 

@@ -453,6 +453,10 @@ bool cache_guests_take(struct tier *t, uint64_t bytes)
     tier->taken += bytes;
     return true;
 }
+bool cache_guests_found(struct tier *t, uint64_t bytes)
+{
+    return cache_guests_take(t, bytes);
+}
 void cache_guests_give(struct tier *t, uint64_t bytes)
 {
     ((struct fake_tier *)(void *)t)->taken -= bytes;
