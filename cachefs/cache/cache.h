@@ -194,9 +194,9 @@ struct guests_ops {
 struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_ops *ops,
                           void *arg);
 bool cache_guests_take(struct tier *t, uint64_t bytes);
-/* The same of what an earlier process left there: the disk has it, and its free space is what is
- * left beside it. */
-bool cache_guests_found(struct tier *t, uint64_t bytes);
+/* What an earlier process left there: it counts, as the disk has it. Returns by how much all that
+ * lies in the tier is beyond its limit then. */
+uint64_t cache_guests_found(struct tier *t, uint64_t bytes);
 void cache_guests_give(struct tier *t, uint64_t bytes);
 /* Does the free-space floor allow it? Of files with holes the bytes are taken long before. */
 bool cache_guests_may_write(struct tier *t, uint64_t bytes);

@@ -396,13 +396,12 @@ bool cache_guests_take(struct tier *t, uint64_t bytes)
     return true;
 }
 
-bool cache_guests_found(struct tier *t, uint64_t bytes)
+uint64_t cache_guests_found(struct tier *t, uint64_t bytes)
 {
     ACQUIRE(&t->lock);
-    if (!within_limit(t, bytes))
-        return false;
     t->guests += bytes;
-    return true;
+    uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK;
+    return taken > t->limit ? taken - t->limit : 0;
 }
 
 void cache_guests_give(struct tier *t, uint64_t bytes)

@@ -69,8 +69,8 @@ int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t line
                 struct err *err);
 /* Removes what mounts with whole objects have left in the folder. Was there any? */
 bool shards_remove_all(const char *dir);
-/* The tier whose limit the files share, from now on; what does not fit goes. Before the first use.
- */
+/* The tier whose limit the files share, from now on; what is beyond it and not open goes. Before
+ * the first use. */
 void shards_set_tier(struct shards *s, struct tier *tier);
 void shards_close(struct shards *s);
 /* Finds or makes the shard of an object and takes it into use. NULL: no room. */

@@ -500,20 +500,13 @@ int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t line
 void shards_set_tier(struct shards *s, struct tier *tier)
 {
     ACQUIRE(&s->lock);
-
-    while (!cache_guests_found(tier, s->used)) {
-        struct shard *x = TAILQ_FIRST(&s->by_use);
-
-        while (x && x->users)
-            x = TAILQ_NEXT(x, by_use);
-        if (!x)
-            return; /* all that is left is open: it shares no limit in this process */
-        forget(s, x);
-    }
-    s->tier = tier;
+    uint64_t over = cache_guests_found(tier, s->used);
     struct shard *x;
+
+    s->tier = tier;
     TAILQ_FOREACH(x, &s->by_use, by_use)
     count_all(x, tier, true);
+    shrink_to(s, s->used > over ? s->used - over : 0, NULL, NULL);
 }
 
 void shards_close(struct shards *s)

@@ -93,6 +93,31 @@ Test(shard, shares_the_limit_of_its_tier)
     end(&s);
 }
 
+/* What is open stays, and is counted all the same. */
+Test(shard, what_is_open_beyond_the_limit_is_counted_too)
+{
+    struct shards s;
+    struct err err = {0};
+    struct fake_tier tier = {.limit = 1500};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    struct shard *x = shards_use(&s, 1, 1000);
+    shards_unuse(&s, shards_use(&s, 2, 1000));
+    struct shard *y = shards_use(&s, 3, 1000);
+    put(x, 0);
+    shards_set_tier(&s, (struct tier *)(void *)&tier);
+    cr_expect_eq(tier.taken, shards_used(&s));
+    cr_expect_eq(tier.taken, 2 * 1000 + 2 * 32);
+    cr_expect_eq(tier.bytes, 1000);
+    shards_unuse(&s, x);
+    shards_unuse(&s, y);
+    shards_drop(&s, 1);
+    cr_expect_eq(tier.taken, 1000 + 32);
+    cr_expect_eq(tier.bytes, 0);
+    end(&s);
+}
+
 /* Before each block: the limit counts all of a file, the disk what was written of it. */
 Test(shard, leaves_the_free_space_floor_of_its_tier_alone)
 {
