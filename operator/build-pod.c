@@ -43,8 +43,26 @@ static void barrier_volume(struct json_writer *w, const struct build_barrier *b)
     jw_end(w);
 }
 
+/* It reads two files and needs no right. Who it is, it has from the user's container, so that a
+ * namespace which takes the one (Pod Security "restricted") takes the other. */
+static void barrier_rights(struct json_writer *w, const struct json *spec)
+{
+    static const char *const kept[] = {"runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile"};
+    struct json all = json_get(spec, "containers"), first = json_at(&all, 0);
+    struct json user = build_at(&first, "securityContext", NULL);
+    jw_object(w, "securityContext");
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        struct json value = json_get(&user, kept[i]);
+        build_copy(w, kept[i], &value);
+    }
+    jw_bool(w, "allowPrivilegeEscalation", false);
+    jw_raw(w, "capabilities", "{\"drop\":[\"ALL\"]}");
+    jw_end(w);
+}
+
 /* The two files are never both empty: `have` is not there until the ConfigMap is. */
-static void barrier_container(struct json_writer *w, const struct build_barrier *b)
+static void barrier_container(struct json_writer *w, const struct json *spec,
+                              const struct build_barrier *b)
 {
     jw_object(w, NULL);
     jw_str(w, "name", BUILD_BARRIER);
@@ -60,6 +78,7 @@ static void barrier_container(struct json_writer *w, const struct build_barrier 
     jw_str(w, "memory", "64Mi");
     jw_end(w);
     jw_end(w);
+    barrier_rights(w, spec);
     jw_array(w, "volumeMounts");
     jw_object(w, NULL);
     jw_str(w, "name", BUILD_BARRIER);
@@ -204,7 +223,7 @@ static void init_containers(struct json_writer *w, const struct json *spec,
     jw_array(w, "initContainers");
     build_copy_items(w, &user);
     if (b->barrier.image)
-        barrier_container(w, &b->barrier);
+        barrier_container(w, spec, &b->barrier);
     jw_end(w);
 }
 

@@ -25,16 +25,15 @@ static enum err_class class_of(int status)
     }
 }
 
-static const char *advice(int status)
+/* What is forbidden may be the object itself as well (a quota, the level of its namespace): that
+ * says what is wrong by itself. */
+static const char *advice(int status, const char *message)
 {
-    switch (status) {
-    case 401:
+    if (status == 401)
         return " (is the token or certificate still valid?)";
-    case 403:
+    if (status == 403 && (!*message || strstr(message, "\" cannot ")))
         return " (see the rights in docs/operator.md)";
-    default:
-        return "";
-    }
+    return "";
 }
 
 int kube_refusal(struct kube_answer *a, const char *what, const char *body, size_t len,
@@ -52,5 +51,5 @@ int kube_refusal(struct kube_answer *a, const char *what, const char *body, size
     snprintf(a->reason, sizeof a->reason, "%s", reason);
     return err_set(err, class_of(a->status), "%s: %d%s%s%s%.*s%s", what, a->status,
                    *reason ? " " : "", reason, *message ? ": " : "", TEXT_MAX, message,
-                   advice(a->status));
+                   advice(a->status, message));
 }

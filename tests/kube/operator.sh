@@ -29,6 +29,19 @@ connections() { # of the operator to the API server: a line each
 }
 has_label() { kubectl get nodes -l "$1" -o name | wc -l | grep -qx "$2"; }
 
+restricted() { # where nobody's pods may have more rights than these
+    local rights='runAsNonRoot: true, runAsUser: 1000, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}'
+    kubectl create namespace strict >/dev/null && kubectl label namespace strict pod-security.kubernetes.io/enforce=restricted >/dev/null
+    apply -n strict <<END
+apiVersion: batch.paddlepaddle.org/v1
+kind: PaddleJob
+metadata: {name: modest}
+spec: {worker: {replicas: 2, template: {spec: {schedulerName: default-scheduler, containers: [{name: t, image: "x:1", securityContext: {$rights}}]}}}}
+END
+    claim "in a namespace of restricted pods a job of such pods runs" kubectl -n strict wait --for=jsonpath='{.status.phase}'=Running pdj/modest --timeout=60s
+    kubectl delete namespace strict >/dev/null
+}
+
 # The longest names that a label may have, of everything that names are made of.
 long_names() {
     local ns name job
@@ -157,6 +170,7 @@ with_more() {
     claim "an etcd of the jobs" etcd_up
     claim "Volcano's kind" groups_defined
     claim "an operator with a client's certificate leads" operator_up "$(by_certificate)" --etcd "$etcd" --scheduling volcano
+    restricted
     elastic
     grouped
     claim "nothing is left" until_true 60 nothing_of_ours

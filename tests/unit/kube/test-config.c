@@ -168,8 +168,16 @@ Test(kube_answer, refusals)
          "POST /p: 409 AlreadyExists: x already exists", ERR_STALE},
         {404, "", "", "POST /p: 404", ERR_NOT_FOUND},
         {410, "{\"reason\":\"Expired\"}", "Expired", "POST /p: 410 Expired", ERR_STALE},
-        {403, "{\"reason\":\"Forbidden\",\"message\":\"no\"}", "Forbidden",
-         "POST /p: 403 Forbidden: no (see the rights in docs/operator.md)", ERR_DENIED},
+        {403, "", "", "POST /p: 403 (see the rights in docs/operator.md)", ERR_DENIED},
+        {403,
+         "{\"reason\":\"Forbidden\",\"message\":\"User \\\"u\\\" cannot create resource "
+         "\\\"pods\\\"\"}",
+         "Forbidden",
+         "POST /p: 403 Forbidden: User \"u\" cannot create resource \"pods\" (see the rights in "
+         "docs/operator.md)",
+         ERR_DENIED},
+        {403, "{\"reason\":\"Forbidden\",\"message\":\"exceeded quota: q\"}", "Forbidden",
+         "POST /p: 403 Forbidden: exceeded quota: q", ERR_DENIED},
         {422, "{\"reason\":5}", "", "POST /p: 422", ERR_USAGE},
         {429, "<html>", "", "POST /p: 429", ERR_TRANSIENT},
         {503, "null", "", "POST /p: 503", ERR_TRANSIENT},

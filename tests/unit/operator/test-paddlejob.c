@@ -109,6 +109,11 @@ static const struct {
      JOB ARTICLE OBJECTS SET("team", "Ready") "," CLAIM("imagenet") "," NODE(
          "n0", "team", 0, 2) "," NODE("n1", "team", 1, 2) END,
      0, 0},
+    {"pdj-restricted",
+     JOB "{\"worker\":{\"replicas\":1,\"template\":{\"spec\":{\"containers\":[{\"name\":\"c\","
+         "\"image\":\"i\",\"securityContext\":{\"runAsUser\":7,\"runAsNonRoot\":true,"
+         "\"privileged\":false,\"seccompProfile\":{\"type\":\"RuntimeDefault\"}}}]}}}}" OBJECTS END,
+     0, 0},
     {"pdj-claim-missing", JOB ARTICLE OBJECTS SET("team", "Bound") END, 0, 0},
     {"pdj-article-elsewhere",
      JOB ARTICLE OBJECTS SET("paddle-system", "Ready") "," CLAIM("paddle-system.imagenet") "," NODE(
