@@ -195,11 +195,12 @@ static bool add_trouble(const struct json *pod, struct bytes *out)
     return false;
 }
 
-/* Those that only start are told as well: what keeps them is among the events of the pod. */
+/* Those that only start are told as well: what keeps them is among the events of the pod, or, where
+ * none may be made (a quota, the level of the namespace), of the StatefulSet. */
 static void tell_servers(struct set_plan *p)
 {
     cleanup_bytes struct bytes why = {0};
-    const char *waits = NULL;
+    const char *kind = "pod", *waits = NULL;
     bool trouble = false;
     for (size_t k = 0; k < p->n_rows && (int64_t)k < p->partitions && !trouble; k++) {
         const struct set_row *row = &p->rows[k];
@@ -208,6 +209,10 @@ static void tell_servers(struct set_plan *p)
             row->pod && !row->ready && !object_is_deleted(row->pod) && add_trouble(row->pod, &why);
         if (!waits && row->node && !row->ready)
             waits = object_name(row->pod);
+        if (!waits && !row->pod && (int64_t)k < p->replicas) {
+            kind = "statefulset";
+            waits = p->runtime;
+        }
     }
     if (p->ready == p->partitions && p->replicas == p->partitions)
         part_condition(&p->conditions, SERVERS, "True", "Ready", "%lld of %lld servers are ready",
@@ -216,9 +221,10 @@ static void tell_servers(struct set_plan *p)
         part_condition_warn(&p->conditions, SERVERS, "ServerFails", "%s", why.data);
     else
         part_condition(&p->conditions, SERVERS, "False", "Starting",
-                       "%lld of %lld servers are ready%s%s%s", (long long)p->ready,
-                       (long long)p->partitions, waits ? " (kubectl describe pod " : "",
-                       waits ? waits : "", waits ? " tells what one waits for)" : "");
+                       "%lld of %lld servers are ready%s%s%s%s%s", (long long)p->ready,
+                       (long long)p->partitions, waits ? " (kubectl describe " : "",
+                       waits ? kind : "", waits ? " " : "", waits ? waits : "",
+                       waits ? " tells what one waits for)" : "");
 }
 
 /* Pods that come before their claim is bound would be told to be unschedulable. */

@@ -544,7 +544,7 @@ static json_t *make_pod(struct model *m, const json_t *sts, const char *name)
 
 static bool run_statefulset(struct model *m, json_t *sts)
 {
-    long long want = atoll(model_text_at(sts, "spec|replicas"));
+    long long want = m->no_pods ? 0 : atoll(model_text_at(sts, "spec|replicas"));
     cleanup_free char *ns = xstrdup(model_text_at(sts, "metadata|namespace"));
     cleanup_free char *name = xstrdup(model_text_at(sts, "metadata|name"));
     bool changed = false;

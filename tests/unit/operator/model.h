@@ -25,6 +25,7 @@ struct model {
     long versions, uids;
     /* How the servers are. */
     bool away;            /* nobody answers */
+    bool no_pods;         /* no pod may be made for them */
     bool refuses;         /* everybody: the token that they have is another one */
     unsigned unanswered;  /* requests; why differs each time */
     const char *jobs_end; /* the state that jobs come to: "succeeded" */

@@ -55,6 +55,19 @@ Test(operator_servers, says_how_one_ended_and_what_it_said_of_it)
     }
 }
 
+/* A quota, or the level of the namespace: Kubernetes tells it of the StatefulSet alone. */
+Test(operator_servers, one_that_has_no_pod_leads_to_who_knows_why)
+{
+    struct model *m = model_new("[" SET "," NODE "]");
+    m->no_pods = true;
+    model_settle(m, 3);
+    cleanup_free char *all = model_text(m);
+    cr_expect(strstr(all, "0 of 1 servers are ready (kubectl describe statefulset s-runtime tells "
+                          "what one waits for)"),
+              "%s", all);
+    model_free(m);
+}
+
 /* The set is looked at again and again, and told about once. */
 Test(operator_servers, one_that_does_not_answer_is_told_of_once)
 {
