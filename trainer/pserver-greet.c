@@ -20,6 +20,7 @@ static int let_in(struct shard *s, struct peer *p, struct ps_in *in, struct err 
                        h.rank, h.ranks, conf->ranks);
     if (s->came[h.rank])
         return err_set(err, ERR_USAGE, "there is a trainer %u already", h.rank);
+    p->claims = h.rank;
     bool is_async = h.mode & PS_MODE_ASYNC;
     if (s->tables && is_async != s->is_async)
         return err_set(err, ERR_USAGE, "another --async than the first trainer's");

@@ -10,8 +10,9 @@
 
 struct peer {
     int fd;
-    uint32_t rank; /* NOBODY until it said hello */
-    bool over;     /* what is in `out` is sent, then it is closed */
+    uint32_t rank;   /* NOBODY until it said hello */
+    bool over;       /* what is in `out` is sent, then it is closed */
+    uint32_t claims; /* it is this trainer of this job, which had not come before; or NOBODY */
     uint64_t came_ns;
     struct bytes in, out;
     size_t sent;

@@ -242,14 +242,16 @@ static int serve_all(struct shard *s, struct peer *p, struct err *err)
     return 0;
 }
 
-/* A trainer that breaks the protocol, or off, ends the job; a stranger only itself. */
+/* A trainer that breaks the protocol, or off, ends the job; a stranger only itself. So does one
+ * that is awaited and refused, as the others would wait for it in vain. */
 static void give_up(struct shard *s, struct peer *p, struct err *why)
 {
     if (p->rank == NOBODY) {
         refuse(s, p, why->msg);
-        return;
+        err_wrap(why, "trainer %u of %u is refused", p->claims, s->server->conf->ranks);
     }
-    fail(s->server, why);
+    if (p->claims != NOBODY)
+        fail(s->server, why);
 }
 
 /* Trainers that do not go in step go on without one that died: but for trainer 0, whose checkpoints
@@ -307,7 +309,7 @@ static void accept_one(struct shard *s)
         return;
     }
     struct peer *p = xcalloc(1, sizeof *p);
-    *p = (struct peer){.fd = fd, .rank = NOBODY, .came_ns = clock_mono_ns()};
+    *p = (struct peer){.fd = fd, .rank = NOBODY, .claims = NOBODY, .came_ns = clock_mono_ns()};
     address_peer(fd, p->name, sizeof p->name);
     s->peers = xrealloc(s->peers, (s->n_peers + 1) * sizeof *s->peers);
     s->peers[s->n_peers++] = p;

@@ -40,11 +40,10 @@ static int agree_barrier(struct collective *c, struct err *err)
 }
 
 /* Nothing was asked: what stands there is word of a stop, which is taken, or of an end: true. */
-static bool has_ended(struct remote *r)
+static bool has_ended(struct remote *r, const struct remote_server *s)
 {
     unsigned char head[PS_HEAD];
     enum ps_kind kind;
-    const struct remote_server *s = &r->servers[0];
     ssize_t n = s->fd < 0 ? -1 : recv(s->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0)
         return s->fd >= 0 && errno != EAGAIN && errno != EINTR;
@@ -57,19 +56,24 @@ static bool has_ended(struct remote *r)
     return false;
 }
 
+int remote_check(struct remote *r, struct remote_server *s, struct err *err)
+{
+    if (!has_ended(r, s))
+        return 0;
+    return err ? remote_answer(r, s, PS_ERROR, err) : -1;
+}
+
 static int agree_check(struct collective *c, struct err *err)
 {
     struct remote *r = (struct remote *)c;
-    if (!has_ended(r))
-        return 0;
-    return err ? remote_answer(r, &r->servers[0], PS_ERROR, err) : -1;
+    return remote_check(r, &r->servers[0], err);
 }
 
 static bool agree_stops(struct collective *c)
 {
     struct remote *r = (struct remote *)c;
     if (!r->stops)
-        (void)has_ended(r);
+        (void)has_ended(r, &r->servers[0]);
     return r->stops || (c->stop && *c->stop);
 }
 

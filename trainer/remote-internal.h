@@ -53,6 +53,8 @@ int remote_give_up(const struct remote *r, struct err *err);
 /* Sends what stands in s->out; its answer then stands in s->in. */
 int remote_send(struct remote *r, struct remote_server *s, struct err *err);
 int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err);
+/* Has a server that was asked nothing ended, and why? -1 then. Never waits if `err` is NULL. */
+int remote_check(struct remote *r, struct remote_server *s, struct err *err);
 int remote_ask(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err);
 
 #endif

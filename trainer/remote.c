@@ -293,6 +293,10 @@ static int reach(struct remote *r, struct remote_server *s, uint64_t end, struct
                            "trainer %u does not reach pserver %s: %s (is it running, and the port "
                            "open?)",
                            r->conf.rank, s->where, why);
+        /* One that was greeted before may know that this one ends, and why. */
+        for (size_t i = 0; i < r->n_servers; i++)
+            if (remote_check(r, &r->servers[i], err))
+                return -1;
         nanosleep(&pause, NULL);
     }
     setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);

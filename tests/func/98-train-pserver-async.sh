@@ -107,8 +107,15 @@ for i in 1 2; do
 done
 trainer 0 --async
 trainer 1
-one_is_refused() {
-    grep -q "^sampan-train: pserver $net.[12]:716[45]: another --async than the first trainer's" "$T"/trainer?.log
-}
-until_true 60 one_is_refused || fail "nobody is refused: $(logs)"
+for pid in "${servers[@]}" "${trainers[@]}"; do # who is refused, and who would wait for it, long before --rendezvous_timeout
+    timeout 300 tail --pid="$pid" -f /dev/null || fail "it waits: $(logs)"
+    wait "$pid" && fail "one of them thinks that all was well: $(logs)"
+done
+refusal="another --async than the first trainer's"
+grep -q "^sampan-train: pserver $net.[12]:716[45]: $refusal" "$T"/trainer?.log || fail "nobody is refused: $(logs)"
+grep -q "^sampan-train: trainer [01] of 2 is refused: $refusal" "$T"/pserver?.log || fail "no server ends because of it: $(logs)"
+for i in 0 1; do
+    grep -Eq "^sampan-train: pserver $net.[12]:716[45]: (trainer [01] of 2 is refused: )?$refusal|pserver $net.[12]:716[45]( has died|: trainer [01] of 2 has died)" \
+        "$T/trainer$i.log" || fail "trainer $i does not say why: $(logs)"
+done
 refused 2 "--async: with parameter servers alone" "$TRAIN" --data "$SRC" --model movie --async --log_level error
