@@ -256,7 +256,8 @@ struct cache_part {
 /* NOT_FOUND: it is not here (nothing is fetched). */
 int cache_part_find(struct cache *c, uint64_t unit, uint32_t off, uint32_t len,
                     struct cache_part *ret, struct err *err);
-/* A descriptor of the part's pack, the caller's, and a lease on the pack. */
+/* A descriptor of the part's pack, the caller's, and a lease on the pack. NOT_FOUND: it was retired
+ * since the part was found. */
 int cache_part_lease(struct cache *c, const struct cache_part *p, int *ret_fd, uint64_t *ret_lease,
                      struct err *err);
 void cache_part_release(struct cache_part *p);
