@@ -264,7 +264,7 @@ static int webhdfs_parse_head(struct store *s, const void *body, size_t len, str
     int64_t length, modified;
     if (json_want_object(&status, err) || json_str(&status, "type", &type, err) ||
         json_int(&status, "length", 0, INT64_MAX, &length, err) ||
-        json_int_or(&status, "modificationTime", 0, INT64_MAX, 0, &modified, err))
+        json_int_or(&status, "modificationTime", 0, INT64_MAX / 1000000, 0, &modified, err))
         return err_wrap(err, "status");
     if (strcmp(type, "DIRECTORY") == 0)
         return err_set(err, ERR_NOT_FOUND, "not a file: %s: it is a folder", s->uri);

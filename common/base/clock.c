@@ -25,7 +25,10 @@ int64_t clock_wall_ns(void)
 
 int64_t clock_ns_of(const struct timespec *t)
 {
-    return (int64_t)t->tv_sec * (int64_t)NS_PER_S + t->tv_nsec;
+    int64_t s = t->tv_sec;
+    if (s < -CLOCK_MAX_S || s > CLOCK_MAX_S)
+        return (s < 0 ? -CLOCK_MAX_S : CLOCK_MAX_S) * (int64_t)NS_PER_S;
+    return s * (int64_t)NS_PER_S + t->tv_nsec;
 }
 
 struct timespec clock_timespec(int64_t ns)

@@ -10,7 +10,9 @@
 
 uint64_t clock_mono_ns(void);
 int64_t clock_wall_ns(void);
-/* A file's time as stat(2) tells it, in nanoseconds since 1970, and back; before that, too. */
+/* A file's time as stat(2) tells it, in nanoseconds since 1970, and back; before that, too. What 64
+ * bits of them cannot tell (before 1678, after 2261) is the first or last second that they can. */
+#define CLOCK_MAX_S (INT64_MAX / (int64_t)NS_PER_S - 1)
 int64_t clock_ns_of(const struct timespec *t);
 struct timespec clock_timespec(int64_t ns);
 /* Seconds since 1970 as "2026-01-01T00:00:00Z"; "" where a year has more than four digits. */

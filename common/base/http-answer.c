@@ -2,6 +2,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "clock.h"
 #include "hash.h"
 #include "http.h"
 
@@ -165,7 +166,8 @@ static void take_field(struct http_answer *a, const char *name, const char *valu
     } else if (strcasecmp(name, "server") == 0) {
         copy(a->server, sizeof a->server, value);
     } else if (strcasecmp(name, "last-modified") == 0) {
-        a->last_modified = take_date(value);
+        int64_t s = take_date(value);
+        a->last_modified = s >= 0 && s <= CLOCK_MAX_S ? s : -1;
     } else if (strcasecmp(name, "retry-after") == 0) {
         int64_t s = whole_number(value);
         a->retry_after_s = s < 0 ? 0 : s > 86400 ? 86400 : (unsigned)s;

@@ -65,7 +65,7 @@ struct http_answer {
     char date[64];
     char content_type[96];
     char server[32];        /* what it calls itself */
-    int64_t last_modified;  /* Unix seconds, -1: not given */
+    int64_t last_modified;  /* Unix seconds, to CLOCK_MAX_S; -1: not given, or none of these */
     unsigned retry_after_s; /* 0: not given */
     /* x-amz-meta-NAME, x-bce-meta-NAME; "": not given */
     char meta_mode[16], meta_uid[16], meta_gid[16], meta_mtime[40], meta_upload[33];

@@ -38,3 +38,14 @@ Test(clock, times_of_files_there_and_back)
             cr_expect_eq(clock_ns_of(&t), rows[i].ns);
     }
 }
+
+/* Some file systems keep years that our times cannot tell. */
+Test(clock, times_of_files_too_far_away)
+{
+    const struct timespec far[] = {{.tv_sec = 13569465600}, {.tv_sec = INT64_MAX}};
+    const struct timespec past[] = {{.tv_sec = -13569465600}, {.tv_sec = INT64_MIN}};
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(clock_ns_of(&far[i]), 9223372035000000000, "%d: in 2262", i);
+        cr_expect_eq(clock_ns_of(&past[i]), -9223372035000000000, "%d: in 1677", i);
+    }
+}

@@ -74,6 +74,9 @@ Test(http, dates_of_answers)
         {"Last-Modified: Wed, 21 Oct 2015 07:28:00 CET", 1445408880},
         {"Last-Modified: Wed, 21 Okt 2015 07:28:00 GMT", -1},
         {"Last-Modified: yesterday", -1},
+        {"Last-Modified: Fri, 11 Apr 2262 00:00:00 GMT", 9223286400},
+        {"Last-Modified: Sat, 12 Apr 2262 00:00:00 GMT", -1},
+        {"Last-Modified: Wed, 01 Jan 1600 00:00:00 GMT", -1},
     };
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         struct http_answer a;

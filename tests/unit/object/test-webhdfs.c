@@ -165,5 +165,8 @@ Test(webhdfs, answers, .init = forget_environment)
         "{\"FileStatus\":{\"type\":\"FILE\",\"length\":7,\"modificationTime\":5000}}";
     cr_expect_eq(store_parse_head(s, status, strlen(status), &a, &err), 0);
     cr_expect(a.content_length == 7 && a.last_modified == 5);
+    static const char far[] = "{\"FileStatus\":{\"type\":\"FILE\",\"length\":7,"
+                              "\"modificationTime\":13569465600000}}"; /* 2400 */
+    cr_expect_eq(store_parse_head(s, far, strlen(far), &a, &err), -1);
     store_close(s);
 }
