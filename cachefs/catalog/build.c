@@ -76,6 +76,16 @@ static int add_source_folder(struct catalog_builder *b, uint32_t source, struct 
     return sorter_add(b->rows, b->key.data, b->key.len, &p, sizeof p, err);
 }
 
+/* The source with that URI, or -1; of one that hangs in several places, that which hangs there. */
+static int64_t find_source(const struct catalog *c, const char *uri, const char *at)
+{
+    int64_t found = -1;
+    for (uint32_t i = 0; i < c->info.n_sources; i++)
+        if (strcmp(uri, c->source_uris[i]) == 0 && (found < 0 || strcmp(at, c->source_ats[i]) == 0))
+            found = i;
+    return found;
+}
+
 static void take_sources(struct catalog_builder *b, const struct catalog_source_row *sources,
                          uint32_t n)
 {
@@ -86,10 +96,7 @@ static void take_sources(struct catalog_builder *b, const struct catalog_source_
     for (uint32_t i = 0; i < n; i++) {
         b->uris[i] = xstrdup(sources[i].uri);
         b->ats[i] = xstrdup(sources[i].at ? sources[i].at : "");
-        b->previous_source[i] = -1;
-        for (uint32_t k = 0; b->previous && k < b->previous->info.n_sources; k++)
-            if (strcmp(b->uris[i], b->previous->source_uris[k]) == 0)
-                b->previous_source[i] = k;
+        b->previous_source[i] = b->previous ? find_source(b->previous, b->uris[i], b->ats[i]) : -1;
     }
 }
 

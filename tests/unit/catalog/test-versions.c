@@ -82,6 +82,29 @@ Test(versions, another_store_s_rows_are_other_rows)
     catalog_unref(c);
 }
 
+Test(versions, one_store_in_two_places)
+{
+    static const struct catalog_source_row twice[] = {{"s3://b/set", "one/"},
+                                                      {"s3://b/set", "two/"}};
+    struct catalog_builder *b;
+    struct catalog_diff_counts diff;
+    struct catalog *before = NULL;
+    const char *const rows[] = {"x 1 1 e 0\nx 1 1 e 1\n", "x 1 1 e 0\nx 1 1 e 1\ny 1 1 e 1\n"};
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(catalog_builder_new(&b, folder_name(), before, twice, 2, NULL), 0);
+        add_rows(b, rows[i]);
+        struct catalog *c = finish(b, &diff);
+        if (before) {
+            cr_expect_eq(id_of(c, "one/x"), id_of(before, "one/x"));
+            cr_expect_eq(id_of(c, "two/x"), id_of(before, "two/x"));
+            cr_expect(diff.added == 1 && diff.changed == 0);
+        }
+        catalog_unref(before);
+        before = c;
+    }
+    catalog_unref(before);
+}
+
 Test(versions, nothing_changed_nothing_published)
 {
     struct catalog *a = version(NULL, "c/1.jpg 1 10 e1\nc/2.jpg 2 20 e2\n");
