@@ -203,6 +203,8 @@ static int take_event(struct informer *i, const char *line, size_t len, struct e
     remember(i, &object);
     if (strcmp(type, "BOOKMARK") == 0) {
         cache_bookmark(i->conf.cache, i->conf.kind, i->version);
+    } else if (!object_name(&object)) {
+        return err_set(err, ERR_CORRUPT, "its object has no name");
     } else {
         struct object *o = object_new(i->conf.kind, json_doc_of(&object, kinds[i->conf.kind].kind));
         cache_changed(i->conf.cache, i->conf.kind, o, strcmp(type, "DELETED") == 0);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An object that holds what no document of ours can hold (a NUL in a text, nesting without end) is passed over and told of:
-# whoever may make one keeps the operator from nobody else's objects, at its start and later.
+# whoever may make one keeps the operator from nobody else's objects, at its start and later. So is one without a name.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/operator.sh"
 operator_python <<'PY'
@@ -25,6 +25,10 @@ for kind in ("PaddleJob", "PersistentVolumeClaim"):
 bad(2)
 kube.job("later", children=1)
 kube.running("later")
+kube.control(say={"path": JOBS, "object": {"metadata": {}, "spec": {}}})
+kube.job("named", children=1)
+kube.running("named")
+expect("nameless told", "kind=PaddleJob: a change is passed over: its object has no name" in op.log(), True)
 kube.control(forget=True, cut=True) # lists again
 kube.job("last", children=1)
 kube.running("last")

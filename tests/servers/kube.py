@@ -25,6 +25,7 @@ Each request is one line of --log: STATUS WHO METHOD TARGET BODY. POST /control 
     {"kill": {"n": 7, "when": "before", "pids": {"a": 123}}}   the process of whoever makes the 7th write from now on
                              is killed, before that has had an effect or after; leases are not counted
     {"away": true}           the sets' servers answer nothing
+    {"say": {"path": "/apis/…", "object": {…}}}   watches hear of an object that there is none of
     {"states": {"SERVICE.NS": {"warmup": "running"}}}   where jobs of a type are and stay, with that set's servers
 It answers {"version", "watches", "requests", "writes", "killed", "jobs"}: writes since the last `kill`, whom that
 killed, and the jobs that the sets' servers were given; with {"dump": true} all objects, too.
@@ -296,6 +297,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 store.oldest, store.changes = store.version, []
             store.delay = what.get("delay", store.delay)
             store.only = what.get("tokens", store.only)
+            if "say" in what:
+                store.version += 1
+                said = what["say"]["object"]
+                said["metadata"]["resourceVersion"] = str(store.version)
+                store.note("ADDED", Place(what["say"]["path"]).key, said)
             if "kill" in what:
                 store.kill, store.writes, store.killed = what["kill"], 0, None
             if store.servers and "away" in what:
