@@ -49,7 +49,8 @@ static const struct conf_row rows[] = {
     {"profile", CONF_ENUM, AT(mount_options, profile), .choices = "samples|shards",
      .dflt = "samples",
      .help = "Small files, or big files read in slices (passthrough), for which each lies whole in "
-             "a file below the first tier on a disk, of which all together take 7/8 at most"},
+             "a file below the first tier on a disk, of which all together take 7/8 at most; one "
+             "that was open within the hour makes way for a warmup or evict alone"},
     {"writable", CONF_FLAG, AT(mount_options, writable),
      .help = "Files can be made, changed, renamed and removed: checkpoints, logs, outputs"},
     {"commit", CONF_STRING, AT(mount_options, commit), .arg = "WHEN",

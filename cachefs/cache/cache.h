@@ -142,6 +142,10 @@ void cache_drop(struct cache *c, uint64_t unit);
 bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns);
 int cache_clear(struct cache *c, struct err *err);    /* everything, at once */
 void cache_evict_to(struct cache *c, uint64_t bytes); /* sum over the tiers */
+/* What nobody read for so long may go for what comes: what is younger stays. Of a set larger than
+ * the cache that is read again and again, newcomers would else take the place of what is read next.
+ */
+#define CACHE_IDLE_MINUTES 60u
 /* Makes room for `bytes` to come, as far as dropping unpinned units does; pinned ones stay, but for
  * a pack's worth in a full tier whose packs are all being read. */
 void cache_make_room(struct cache *c, uint64_t bytes);
@@ -193,6 +197,7 @@ struct guests_ops {
 };
 struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_ops *ops,
                           void *arg);
+uint64_t cache_guests_room(struct tier *t); /* that cache_guests_take() has now */
 bool cache_guests_take(struct tier *t, uint64_t bytes);
 /* What an earlier process left there: it counts, as the disk has it. Returns by how much all that
  * lies in the tier is beyond its limit then. */

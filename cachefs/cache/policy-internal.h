@@ -32,8 +32,6 @@ bool policy_pinned_goes(struct victims *v, bool pinned, uint32_t minutes, uint64
 
 /* --- policy-scan.c: does a newcomer get in when the cache is full? --------------------------- */
 
-#define SCAN_IDLE_MINUTES 60u
-
 struct newcomer {
     bool fits; /* there is room without touching anybody */
     bool pinned;

@@ -8,6 +8,8 @@
  */
 #include "policy-internal.h"
 
+#include "cache.h"
+
 enum admission policy_scan_admit(const struct newcomer *n)
 {
     if (n->fits)
@@ -17,5 +19,5 @@ enum admission policy_scan_admit(const struct newcomer *n)
 
 bool policy_scan_goes(bool pinned, uint32_t minutes)
 {
-    return !pinned && minutes >= SCAN_IDLE_MINUTES;
+    return !pinned && minutes >= CACHE_IDLE_MINUTES;
 }

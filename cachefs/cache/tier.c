@@ -280,11 +280,17 @@ static bool above_floor(const struct tier *t, uint64_t bytes)
     return disk_room(t) >= bytes;
 }
 
+/* Lock held. What is left of the limit. */
+static uint64_t limit_room(const struct tier *t)
+{
+    uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK;
+    return taken < t->limit ? t->limit - taken : 0;
+}
+
 /* Lock held. */
 static bool within_limit(const struct tier *t, uint64_t bytes)
 {
-    uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK;
-    return taken <= t->limit && bytes <= t->limit - taken;
+    return bytes <= limit_room(t);
 }
 
 uint64_t tier_room(struct tier *t)
@@ -385,6 +391,13 @@ struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_
         return t;
     }
     return NULL;
+}
+
+uint64_t cache_guests_room(struct tier *t)
+{
+    ACQUIRE(&t->lock);
+    uint64_t room = limit_room(t), disk = disk_room(t);
+    return room < disk ? room : disk;
 }
 
 bool cache_guests_take(struct tier *t, uint64_t bytes)

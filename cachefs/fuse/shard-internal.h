@@ -11,8 +11,10 @@
  *   ABSENT --verified or filled--> PRESENT (until the file is found changed)
  *
  * The files of all shards together never exceed the limit: a shard reserves its whole size when it
- * is made. The one that was opened longest ago, and is not open, goes first; one of a pinned sample
- * goes for no other. An open one is never touched.
+ * is made. For a new one those go that nobody had open for CACHE_IDLE_MINUTES, the oldest first,
+ * but none of a pinned sample; where they are not enough, the new one is read past the files, so
+ * that a set larger than the limit keeps what fits when it is read again and again. An open one is
+ * never touched.
  */
 #ifndef SAMPAN_SHARD_INTERNAL_H
 #define SAMPAN_SHARD_INTERNAL_H

@@ -186,14 +186,29 @@ static bool is_pinned(const void *shards, uint64_t unit)
     return s->tier && cache_guests_pinned(s->tier, unit);
 }
 
-/* None goes unless it helps. */
+static uint64_t room_for(const struct shards *s)
+{
+    uint64_t own = s->limit - s->used, tier = s->tier ? cache_guests_room(s->tier) : own;
+
+    return own < tier ? own : tier;
+}
+
+/* Of those that nobody had open for long the oldest go, and none unless they are enough. */
 static bool make_room(struct shards *s, uint64_t need)
 {
-    if (need <= s->limit - s->used)
-        return true;
-    if (need > s->limit || s->used - spare(s, is_pinned, s) > s->limit - need)
+    int64_t idle_since = clock_wall_ns() - (int64_t)(CACHE_IDLE_MINUTES * 60 * NS_PER_S);
+    uint64_t room = room_for(s), missing = need > room ? need - room : 0;
+    const struct shard *x;
+
+    TAILQ_FOREACH(x, &s->by_use, by_use)
+    {
+        if (room >= need || x->used_at > idle_since)
+            break;
+        room += may_go(x, is_pinned, s) ? cost(x->size) : 0;
+    }
+    if (room < need)
         return false;
-    shrink_to(s, s->limit - need, is_pinned, s);
+    shrink_to(s, s->used > missing ? s->used - missing : 0, is_pinned, s);
     return true;
 }
 
@@ -420,7 +435,7 @@ static size_t list_left(DIR *d, struct bytes *ret)
     return ret->len / sizeof(left);
 }
 
-/* A pair of files whose sums say what they are. */
+/* A pair of files whose sums say what they are. Older ones make way. */
 static void take_up(struct shards *s, const struct left *left)
 {
     struct sums_head head;
@@ -430,8 +445,10 @@ static void take_up(struct shards *s, const struct left *left)
     path_of(s->dir, left->id, "sums", path, sizeof(path));
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-        head.magic == s->magic && head.id == left->id && head.size)
+        head.magic == s->magic && head.id == left->id && head.size && cost(head.size) <= s->limit) {
+        shrink_to(s, s->limit - cost(head.size), NULL, NULL);
         x = add(s, left->id, head.size);
+    }
     if (!x) {
         remove_files(s->dir, left->id);
         return;

@@ -58,8 +58,8 @@ Test(policy, a_scan_never_makes_room)
     cr_assert_eq(policy_scan_admit(&scan), ADMIT_NEVER);
     cr_assert_eq(policy_scan_admit(&ours), ADMIT_LATER);
     cr_assert_eq(policy_scan_admit(&better), ADMIT_LATER);
-    cr_assert_not(policy_scan_goes(false, SCAN_IDLE_MINUTES - 1));
-    cr_assert(policy_scan_goes(false, SCAN_IDLE_MINUTES));
+    cr_assert_not(policy_scan_goes(false, CACHE_IDLE_MINUTES - 1));
+    cr_assert(policy_scan_goes(false, CACHE_IDLE_MINUTES));
     cr_assert_not(policy_scan_goes(true, UINT32_MAX));
 }
 

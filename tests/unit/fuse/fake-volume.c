@@ -445,6 +445,11 @@ struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_
     (void)dir;
     return NULL;
 }
+uint64_t cache_guests_room(struct tier *t)
+{
+    const struct fake_tier *tier = (const struct fake_tier *)(void *)t;
+    return tier->limit > tier->taken ? tier->limit - tier->taken : 0;
+}
 bool cache_guests_take(struct tier *t, uint64_t bytes)
 {
     struct fake_tier *tier = (struct fake_tier *)(void *)t;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "fake-volume.h"
 #include "shard-internal.h"
 
@@ -267,6 +268,8 @@ Test(shard, a_block_that_rots_is_found_when_it_is_verified)
     end(&s);
 }
 
+#define IDLE_NS (CACHE_IDLE_MINUTES * 60 * NS_PER_S)
+
 Test(shard, the_limit_holds_and_the_oldest_unused_goes)
 {
     struct shards s;
@@ -283,6 +286,9 @@ Test(shard, the_limit_holds_and_the_oldest_unused_goes)
     shards_unuse(&s, b);
     b = shards_use(&s, 2, 1000);
     shards_unuse(&s, b);
+    cr_assert(!shards_use(&s, 3, 1000)); /* both were used just now */
+    cr_assert_eq(shards_used(&s), 2 * 1000 + 2 * 32);
+    clock_advance(IDLE_NS);
     struct shard *c = shards_use(&s, 3, 1000);
     cr_assert(c);
     cr_assert_leq(shards_used(&s), 3000);
@@ -362,7 +368,9 @@ Test(shard, one_that_is_pinned_goes_for_no_other)
     shards_set_tier(&s, (struct tier *)(void *)&tier);
     shards_unuse(&s, shards_use(&s, 1, 1000));
     shards_unuse(&s, shards_use(&s, 2, 900));
+    clock_advance(IDLE_NS);
     shards_unuse(&s, shards_use(&s, 3, 1500));
+    clock_advance(IDLE_NS);
     cr_expect_eq(shards_used(&s), 2500 + 2 * 32); /* 2 went, though 1 is older */
     cr_expect_null(shards_use(&s, 4, 2500));
     cr_expect_eq(shards_used(&s), 2500 + 2 * 32); /* nor did 3, which does not suffice */
@@ -373,6 +381,52 @@ static bool is_odd(const void *ctx, uint64_t unit)
 {
     (void)ctx;
     return unit % 2;
+}
+
+/* In order, over and over: what fits stays, and is there each time. */
+Test(shard, a_set_larger_than_the_limit_keeps_what_fits)
+{
+    struct shards s;
+    struct err err = {0};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 5 * 1032, 1, &err), 0);
+    for (int epoch = 0; epoch < 5; epoch++)
+        for (uint64_t id = 1; id <= 10; id++) {
+            struct shard *x = shards_use(&s, id, 1000);
+            cr_expect_eq(x != NULL, id <= 5);
+            if (!x)
+                continue;
+            cr_expect_eq(shard_complete(x), epoch > 0);
+            put(x, 0);
+            shards_unuse(&s, x);
+            clock_advance(IDLE_NS / 12);
+        }
+    end(&s);
+}
+
+/* Packs may have what is left of the tier: none goes for a new one that does not fit beside them.
+ */
+Test(shard, none_goes_where_packs_leave_no_room)
+{
+    struct shards s;
+    struct err err = {0};
+    struct fake_tier tier = {.limit = 10000};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 3000, 1, &err), 0);
+    shards_set_tier(&s, (struct tier *)(void *)&tier);
+    shards_unuse(&s, shards_use(&s, 1, 1000));
+    shards_unuse(&s, shards_use(&s, 2, 1000));
+    clock_advance(IDLE_NS);
+    tier.taken += 10000 - 2 * 1032;
+    cr_expect_null(shards_use(&s, 3, 2100));
+    cr_expect_eq(shards_used(&s), 2 * 1032);
+    shards_unuse(&s, shards_use(&s, 3, 1000)); /* one is enough */
+    cr_expect_eq(shards_used(&s), 2 * 1032);
+    cr_expect_eq(tier.taken, 10000);
+    tier.taken -= 10000 - 2 * 1032;
+    end(&s);
 }
 
 /* At once, or with the last user; also where that is the end of the process. */
