@@ -19,6 +19,16 @@ off_t shard_sum_at(uint64_t block)
     return (off_t)(SHARD_HEAD_BYTES + block * sizeof(struct block_sum));
 }
 
+static uint64_t in_pages(uint64_t bytes)
+{
+    return (bytes + SHARD_PAGE_BYTES - 1) / SHARD_PAGE_BYTES * SHARD_PAGE_BYTES;
+}
+
+uint64_t shard_cost(uint64_t size)
+{
+    return in_pages(size) + in_pages((uint64_t)shard_sum_at(unit_blocks(size)));
+}
+
 /* All 0 where there is none. */
 static struct block_sum read_sum(const struct shard *x, uint64_t block)
 {

@@ -32,7 +32,8 @@
 #include "source.h"
 #include "sync.h"
 
-#define SHARD_HEAD_BYTES 24 /* of `ID.sums`, before the sums */
+#define SHARD_HEAD_BYTES 24    /* of `ID.sums`, before the sums */
+#define SHARD_PAGE_BYTES 4096u /* what a disk gives at a time */
 
 struct shard {
     uint64_t id, size, n_blocks;
@@ -114,6 +115,8 @@ int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len
 /* Has a block a sum on the disk? And where that is. */
 bool shard_has_sum(const struct shard *shard, uint64_t block);
 off_t shard_sum_at(uint64_t block);
+/* What the two files take of the disk. */
+uint64_t shard_cost(uint64_t size);
 static inline bool shard_complete(const struct shard *shard)
 {
     return atomic_load(&shard->n_present) == shard->n_blocks;

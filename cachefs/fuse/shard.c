@@ -23,12 +23,6 @@ struct sums_head {
 };
 static_assert(sizeof(struct sums_head) == SHARD_HEAD_BYTES, "format");
 
-/* What a shard takes on the disk at most. */
-static uint64_t cost(uint64_t size)
-{
-    return size + (uint64_t)shard_sum_at(unit_blocks(size));
-}
-
 static void path_of(const char *dir, uint64_t id, const char *kind, char *out, size_t size)
 {
     snprintf(out, size, "%s/%llu.%s", dir, (unsigned long long)id, kind);
@@ -145,11 +139,11 @@ static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t si
 static void forget(struct shards *s, struct shard *x)
 {
     shard_list_remove(s, x);
-    s->used -= cost(x->size);
+    s->used -= shard_cost(x->size);
     remove_files(s->dir, x->id);
     count_all(x, x->tier, false);
     if (s->tier)
-        cache_guests_give(s->tier, cost(x->size));
+        cache_guests_give(s->tier, shard_cost(x->size));
     shard_free(x);
 }
 
@@ -164,7 +158,7 @@ static uint64_t spare(const struct shards *s, guests_pick_fn *stays, const void 
     uint64_t bytes = 0;
 
     TAILQ_FOREACH(x, &s->by_use, by_use)
-    bytes += may_go(x, stays, ctx) ? cost(x->size) : 0;
+    bytes += may_go(x, stays, ctx) ? shard_cost(x->size) : 0;
     return bytes;
 }
 
@@ -204,7 +198,7 @@ static bool make_room(struct shards *s, uint64_t need)
     {
         if (room >= need || x->used_at > idle_since)
             break;
-        room += may_go(x, is_pinned, s) ? cost(x->size) : 0;
+        room += may_go(x, is_pinned, s) ? shard_cost(x->size) : 0;
     }
     if (room < need)
         return false;
@@ -223,7 +217,8 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
 {
     struct shard *x = NULL;
 
-    if (!make_room(s, cost(size)) || (s->tier && !cache_guests_take(s->tier, cost(size))))
+    if (!make_room(s, shard_cost(size)) ||
+        (s->tier && !cache_guests_take(s->tier, shard_cost(size))))
         return NULL;
     x = shard_open(s, id, size);
     if (!x || !shard_list_add(s, x)) {
@@ -231,11 +226,11 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
             shard_free(x);
         remove_files(s->dir, id);
         if (s->tier)
-            cache_guests_give(s->tier, cost(size));
+            cache_guests_give(s->tier, shard_cost(size));
         return NULL;
     }
     count_all(x, s->tier, true);
-    s->used += cost(size);
+    s->used += shard_cost(size);
     return x;
 }
 
@@ -445,8 +440,9 @@ static void take_up(struct shards *s, const struct left *left)
     path_of(s->dir, left->id, "sums", path, sizeof(path));
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-        head.magic == s->magic && head.id == left->id && head.size && cost(head.size) <= s->limit) {
-        shrink_to(s, s->limit - cost(head.size), NULL, NULL);
+        head.magic == s->magic && head.id == left->id && head.size &&
+        shard_cost(head.size) <= s->limit) {
+        shrink_to(s, s->limit - shard_cost(head.size), NULL, NULL);
         x = add(s, left->id, head.size);
     }
     if (!x) {

@@ -15,6 +15,8 @@
 static char dir[64];
 static unsigned char block[UNIT_BYTES], got[UNIT_BYTES];
 
+#define SMALL ((uint64_t)2 * SHARD_PAGE_BYTES) /* what an object of a page at most takes */
+
 static void begin(void)
 {
     snprintf(dir, sizeof(dir), "/tmp/fuse-shards-XXXXXX");
@@ -109,12 +111,12 @@ Test(shard, what_is_open_beyond_the_limit_is_counted_too)
     put(x, 0);
     shards_set_tier(&s, (struct tier *)(void *)&tier);
     cr_expect_eq(tier.taken, shards_used(&s));
-    cr_expect_eq(tier.taken, 2 * 1000 + 2 * 32);
+    cr_expect_eq(tier.taken, 2 * SMALL);
     cr_expect_eq(tier.bytes, 1000);
     shards_unuse(&s, x);
     shards_unuse(&s, y);
     shards_drop(&s, 1);
-    cr_expect_eq(tier.taken, 1000 + 32);
+    cr_expect_eq(tier.taken, SMALL);
     cr_expect_eq(tier.bytes, 0);
     end(&s);
 }
@@ -135,6 +137,32 @@ Test(shard, leaves_the_free_space_floor_of_its_tier_alone)
     cr_expect(strstr(err.msg, "--free-space"), "%s", err.msg);
     tier.disk_room = 5;
     put(x, 1);
+    end(&s);
+}
+
+/* Of small objects the disk takes far more than their bytes. */
+Test(shard, what_the_disk_takes_is_counted)
+{
+    static const uint64_t sizes[] = {1, SHARD_PAGE_BYTES, SHARD_PAGE_BYTES + 1, UNIT_BYTES + 5};
+    struct shards s;
+    struct err err = {0};
+    uint64_t taken = 0;
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct shard *x = shards_use(&s, 10 * i + 1, sizes[i]);
+        struct stat st;
+        for (uint64_t b = 0; b < x->n_blocks; b++)
+            put(x, b);
+        cr_assert_eq(fsync(x->data) | fsync(x->sums), 0);
+        cr_assert_eq(fstat(x->data, &st), 0);
+        taken += (uint64_t)st.st_blocks * 512;
+        cr_assert_eq(fstat(x->sums, &st), 0);
+        taken += (uint64_t)st.st_blocks * 512;
+    }
+    cr_expect_eq(shards_used(&s), UNIT_BYTES + 9 * SHARD_PAGE_BYTES);
+    cr_expect_leq(taken, shards_used(&s));
     end(&s);
 }
 
@@ -276,22 +304,22 @@ Test(shard, the_limit_holds_and_the_oldest_unused_goes)
     struct err err = {0};
 
     begin();
-    cr_assert_eq(shards_open(&s, dir, 3000, 1, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 3 * SMALL - 1, 1, &err), 0);
     struct shard *a = shards_use(&s, 1, 1000);
     struct shard *b = shards_use(&s, 2, 1000);
     cr_assert(a && b);
-    cr_assert(!shards_use(&s, 3, 1000)); /* both are in use */
-    cr_assert(!shards_use(&s, 4, 5000)); /* never */
+    cr_assert(!shards_use(&s, 3, 1000));  /* both are in use */
+    cr_assert(!shards_use(&s, 4, 50000)); /* never */
     shards_unuse(&s, a);
     shards_unuse(&s, b);
     b = shards_use(&s, 2, 1000);
     shards_unuse(&s, b);
     cr_assert(!shards_use(&s, 3, 1000)); /* both were used just now */
-    cr_assert_eq(shards_used(&s), 2 * 1000 + 2 * 32);
+    cr_assert_eq(shards_used(&s), 2 * SMALL);
     clock_advance(IDLE_NS);
     struct shard *c = shards_use(&s, 3, 1000);
     cr_assert(c);
-    cr_assert_leq(shards_used(&s), 3000);
+    cr_assert_leq(shards_used(&s), 3 * SMALL - 1);
     cr_assert_eq(TAILQ_FIRST(&s.by_use)->id, 2); /* 1 was the oldest */
     cr_assert_eq(TAILQ_LAST(&s.by_use, shard_queue)->id, 3);
     end(&s);
@@ -364,16 +392,16 @@ Test(shard, one_that_is_pinned_goes_for_no_other)
     struct fake_tier tier = {.limit = 64 << 20, .pinned = 1};
 
     begin();
-    cr_assert_eq(shards_open(&s, dir, 3000, 1, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 3 * SMALL - 1, 1, &err), 0);
     shards_set_tier(&s, (struct tier *)(void *)&tier);
     shards_unuse(&s, shards_use(&s, 1, 1000));
     shards_unuse(&s, shards_use(&s, 2, 900));
     clock_advance(IDLE_NS);
     shards_unuse(&s, shards_use(&s, 3, 1500));
     clock_advance(IDLE_NS);
-    cr_expect_eq(shards_used(&s), 2500 + 2 * 32); /* 2 went, though 1 is older */
-    cr_expect_null(shards_use(&s, 4, 2500));
-    cr_expect_eq(shards_used(&s), 2500 + 2 * 32); /* nor did 3, which does not suffice */
+    cr_expect_eq(shards_used(&s), 2 * SMALL); /* 2 went, though 1 is older */
+    cr_expect_null(shards_use(&s, 4, 3 * SHARD_PAGE_BYTES));
+    cr_expect_eq(shards_used(&s), 2 * SMALL); /* nor did 3, which does not suffice */
     end(&s);
 }
 
@@ -390,7 +418,7 @@ Test(shard, a_set_larger_than_the_limit_keeps_what_fits)
     struct err err = {0};
 
     begin();
-    cr_assert_eq(shards_open(&s, dir, 5 * 1032, 1, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 5 * SMALL, 1, &err), 0);
     for (int epoch = 0; epoch < 5; epoch++)
         for (uint64_t id = 1; id <= 10; id++) {
             struct shard *x = shards_use(&s, id, 1000);
@@ -411,21 +439,21 @@ Test(shard, none_goes_where_packs_leave_no_room)
 {
     struct shards s;
     struct err err = {0};
-    struct fake_tier tier = {.limit = 10000};
+    struct fake_tier tier = {.limit = 10 * SMALL};
 
     begin();
-    cr_assert_eq(shards_open(&s, dir, 3000, 1, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 3 * SMALL - 1, 1, &err), 0);
     shards_set_tier(&s, (struct tier *)(void *)&tier);
     shards_unuse(&s, shards_use(&s, 1, 1000));
     shards_unuse(&s, shards_use(&s, 2, 1000));
     clock_advance(IDLE_NS);
-    tier.taken += 10000 - 2 * 1032;
-    cr_expect_null(shards_use(&s, 3, 2100));
-    cr_expect_eq(shards_used(&s), 2 * 1032);
+    tier.taken += 8 * SMALL;
+    cr_expect_null(shards_use(&s, 3, 4 * SHARD_PAGE_BYTES));
+    cr_expect_eq(shards_used(&s), 2 * SMALL);
     shards_unuse(&s, shards_use(&s, 3, 1000)); /* one is enough */
-    cr_expect_eq(shards_used(&s), 2 * 1032);
-    cr_expect_eq(tier.taken, 10000);
-    tier.taken -= 10000 - 2 * 1032;
+    cr_expect_eq(shards_used(&s), 2 * SMALL);
+    cr_expect_eq(tier.taken, 10 * SMALL);
+    tier.taken -= 8 * SMALL;
     end(&s);
 }
 
@@ -441,20 +469,20 @@ Test(shard, what_is_named_no_more_goes)
         shards_unuse(&s, shards_use(&s, id, 1000));
     struct shard *x = shards_use(&s, 2, 1000);
     shards_name(&s, is_odd, NULL);
-    cr_expect_eq(shards_used(&s), 3 * 1000 + 3 * 32);
+    cr_expect_eq(shards_used(&s), 3 * SMALL);
     shards_unuse(&s, x);
-    cr_expect_eq(shards_used(&s), 2 * 1000 + 2 * 32);
+    cr_expect_eq(shards_used(&s), 2 * SMALL);
     shards_use(&s, 6, 1000);
     shards_name(&s, is_odd, NULL);
     shards_close(&s);
     cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
-    cr_expect_eq(shards_used(&s), 2 * 1000 + 2 * 32);
+    cr_expect_eq(shards_used(&s), 2 * SMALL);
     cr_expect_eq(shards_spare(&s, NULL, NULL), shards_used(&s));
     cr_expect_eq(shards_spare(&s, is_odd, NULL), 0);
     shards_shrink(&s, 0, is_odd, NULL);
-    cr_expect_eq(shards_used(&s), 2 * 1000 + 2 * 32);
-    shards_shrink(&s, 1100, NULL, NULL);
-    cr_expect_eq(shards_used(&s), 1000 + 32);
+    cr_expect_eq(shards_used(&s), 2 * SMALL);
+    shards_shrink(&s, SMALL + 100, NULL, NULL);
+    cr_expect_eq(shards_used(&s), SMALL);
     shards_shrink(&s, 0, NULL, NULL);
     cr_expect(TAILQ_EMPTY(&s.by_use));
     end(&s);
