@@ -208,8 +208,16 @@ static bool claim_samples(struct job *j)
         job_again(j, 30);
         return false;
     }
-    note_set(j);
     const char *ns = object_namespace(j->set), *name = object_name(j->set);
+    if (part_set_goes(j->set)) {
+        part_condition_warn(&j->conditions, "SamplesReady", "SetGoes",
+                            "SampleSet %s/%s is being deleted", ns, name);
+        job_says(j, "SampleSet %s/%s is being deleted: waits for another one of that name", ns,
+                 name);
+        job_again(j, 30);
+        return false;
+    }
+    note_set(j);
     j->claim = part_claim_name(ns, name, j->ns);
     const struct json *pvc = view_get(j->v, KIND_PVC, j->ns, j->claim);
     /* A set is only Ready when that of its own namespace is bound. */

@@ -77,6 +77,11 @@ bool part_has_condition(const struct json *o, const char *type, const char *stat
     return false;
 }
 
+bool part_set_goes(const struct json *set)
+{
+    return object_is_deleted(set) && part_has_condition(set, PART_DELETION, "True");
+}
+
 #define NEW_S 5
 
 bool part_is_new(struct view *v)

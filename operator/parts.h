@@ -31,6 +31,10 @@ int64_t part_time(const char *text);
 bool part_is_new(struct view *v);
 /* Does the object's status have this condition, of this status? */
 bool part_has_condition(const struct json *o, const char *type, const char *status);
+/* The set is being deleted, and no job that uses it holds that up: it is not to be used any more.
+ */
+#define PART_DELETION "Deletion"
+bool part_set_goes(const struct json *set);
 
 /* --- names ------------------------------------------------------------------------------------ */
 

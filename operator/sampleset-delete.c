@@ -3,7 +3,8 @@
  * claims, the volumes, the finalizer. Each step waits for the one before, so that jobs are not sent
  * to what is going, and mounts have ended before their volumes do.
  *
- * A set that jobs use stays until they are over.
+ * A set that jobs use stays until they are over. Once it goes nobody holds it up: whoever comes
+ * then waits for another of its name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,6 @@
 #include "object.h"
 #include "sampleset-internal.h"
 
-#define DELETION     "Deletion"
 #define CLEAR_JOB    "clear-for-deletion"
 #define CLEAR_WAIT_S 60 /* servers that do not answer keep nobody longer */
 #define NAMED_USERS  8
@@ -21,13 +21,13 @@
 static bool blocked(struct set_plan *p)
 {
     cleanup_bytes struct bytes names = {0};
-    if (!p->n_used_by)
+    if (!p->n_used_by || part_set_goes(p->object))
         return false;
     for (size_t i = 0; i < p->n_used_by && i < NAMED_USERS; i++)
         bytes_addf(&names, "%s%s", i ? ", " : "", p->used_by[i]);
     if (p->n_used_by > NAMED_USERS)
         bytes_addf(&names, " and %zu more", p->n_used_by - NAMED_USERS);
-    part_condition_warn(&p->conditions, DELETION, "InUse",
+    part_condition_warn(&p->conditions, PART_DELETION, "InUse",
                         "the set is deleted when these jobs are over: %s (wait, or delete them)",
                         names.data);
     return true;
@@ -38,7 +38,7 @@ static bool blocked(struct set_plan *p)
 static bool clears(struct set_plan *p)
 {
     /* Since it goes, not since it was asked to: until its jobs were over it waited. */
-    int64_t since = part_condition_since(&p->conditions, DELETION, "True");
+    int64_t since = part_condition_since(&p->conditions, PART_DELETION, "True");
     const struct sampleset_cache *cache = p->spec ? p->spec->cache : NULL;
     bool retain = cache && cache->reclaim && strcmp(cache->reclaim, "Retain") == 0;
     const struct json *sts = view_get(p->v, KIND_STATEFULSET, p->ns, p->runtime);
@@ -121,8 +121,8 @@ void set_delete(struct set_plan *p)
             part_drop_finalizer(p->v, KIND_SAMPLESET, p->finalizer, p->out);
             return;
         }
-        part_condition(&p->conditions, DELETION, "True", "Deleting", "%s", doing);
+        part_condition(&p->conditions, PART_DELETION, "True", "Deleting", "%s", doing);
+        p->new_phase = "";
     }
-    p->new_phase = p->phase;
     set_write_status(p);
 }

@@ -4,7 +4,7 @@
  * Everything follows from what there is; of the old status only the phase, the id of the last job
  * and the times of conditions are taken up. The phases are upstream's:
  *
- *   ""            the source cannot be used, or its volume is not bound
+ *   ""            the source cannot be used, its volume is not bound, or it goes
  *   Bound         the volume is there; no server is ready
  *   Mount         a server is ready
  *   Syncing       the source is being listed, or copied

@@ -114,6 +114,13 @@ static const struct {
          "\"image\":\"i\",\"securityContext\":{\"runAsUser\":7,\"runAsNonRoot\":true,"
          "\"privileged\":false,\"seccompProfile\":{\"type\":\"RuntimeDefault\"}}}]}}}}" OBJECTS END,
      0, 0},
+    {"pdj-set-goes",
+     JOB ARTICLE OBJECTS
+     "{\"apiVersion\":\"batch.paddlepaddle.org/v1alpha1\",\"kind\":\"SampleSet\",\"metadata\":{"
+     "\"name\":\"imagenet\",\"namespace\":\"team\",\"uid\":\"u-set\",\"deletionTimestamp\":"
+     "\"2026-11-21T00:00:00Z\"},\"spec\":{},\"status\":{\"phase\":\"Ready\",\"conditions\":[{"
+     "\"type\":\"Deletion\",\"status\":\"True\"}]}}," CLAIM("imagenet") END,
+     0, 0},
     {"pdj-claim-missing", JOB ARTICLE OBJECTS SET("team", "Bound") END, 0, 0},
     {"pdj-article-elsewhere",
      JOB ARTICLE OBJECTS SET("paddle-system", "Ready") "," CLAIM("paddle-system.imagenet") "," NODE(

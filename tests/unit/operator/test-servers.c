@@ -139,3 +139,22 @@ Test(operator_servers, two_on_one_node_do_not_fight_for_its_label)
     cr_assert_str_eq(model_at(m, "Node", NULL, "n1", label), "s-runtime-1");
     model_free(m);
 }
+
+/* A job would wait for a claim that is going, and the set for the job. */
+Test(operator_servers, a_set_whose_servers_go_is_not_held_up_any_more)
+{
+    struct model *m = model_new("[" SET "," NODE "]");
+    model_settle(m, 20);
+    model_delete(m, "SampleSet", NS, "s");
+    while (strcmp(model_condition(m, "SampleSet", NS, "s", "Deletion"), "True Deleting") != 0)
+        cr_assert(model_pass(m), "%s", m->log.data);
+    cr_expect_str_eq(model_at(m, "SampleSet", NS, "s", "status|phase"), "");
+    model_add(m,
+              "{\"apiVersion\":\"batch.paddlepaddle.org/v1\",\"kind\":\"PaddleJob\",\"metadata\":{"
+              "\"name\":\"late\",\"namespace\":\"" NS
+              "\"},\"spec\":{\"sampleSetRef\":{\"name\":\"s\"}},"
+              "\"status\":{\"phase\":\"Pending\"}}");
+    model_settle(m, 20);
+    cr_assert(!model_get(m, "SampleSet", NS, "s"), "%s", m->log.data);
+    model_free(m);
+}
