@@ -10,6 +10,9 @@
 #include "train-internal.h"
 
 #define TOLD_MAX 4096 /* a sampler's text has at most 1400 */
+/* Of what ranks say to each other, here and in store-internal.h: counted up with each change, for a
+ * version has many builds. */
+#define PROTOCOL "2"
 
 /* In what a rank differs from rank 0 (0: in nothing) all hear of each. *ret_rank is the first one
  * that does, *ret what it said; 0: none. */
@@ -66,7 +69,7 @@ static void tell_sampler(struct bytes *to, const char *spec)
 static void tell_all(const struct options *o, struct bytes *to)
 {
     bool names = strcmp(o->resume, "auto") != 0 && strcmp(o->resume, "never") != 0;
-    tell(to, "sampan-train", SAMPAN_VERSION);
+    tell(to, "sampan-train", SAMPAN_VERSION ", protocol " PROTOCOL);
     tell(to, "--model", o->model);
     tell_int(to, "--image", o->image);
     tell_int(to, "--hidden", o->hidden);
@@ -158,6 +161,7 @@ int run_agree(struct run *r, struct err *err)
 struct likeness {
     uint64_t floats, params, shapes, classes, samples, digest;
 };
+_Static_assert(sizeof(struct likeness) == 48, "another size is another PROTOCOL");
 enum unlike { UNLIKE_NONE, UNLIKE_MODEL, UNLIKE_CLASSES, UNLIKE_COUNT, UNLIKE_SAMPLES };
 
 static struct likeness likeness_of(const struct run *r)

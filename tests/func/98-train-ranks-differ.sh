@@ -67,7 +67,7 @@ LC_ALL=C sed "s/\b${version//./\\.}\b/${version//[0-9]/9}/g" "$TRAIN" >"$T/other
 chmod +x "$T/other-version"
 "$T/other-version" --version | has "${version//[0-9]/9}"
 second=$T/other-version
-differs "2 2" "sampan-train differs on rank 1 from rank 0" "sampan-train is ${version//[0-9]/9} on rank 1, and $version on rank 0"
+differs "2 2" "sampan-train differs on rank 1 from rank 0" "sampan-train is ${version//[0-9]/9}, protocol [0-9]* on rank 1, and $version, protocol [0-9]* on rank 0"
 second=$TRAIN
 first=(--test_data "$T/pictures" --save_dir "$T/saves")
 differs "2 2" "--save_dir differs on rank 1" "--save_dir is not given on rank 1, and given on rank 0" --test_data "$T/pictures"
