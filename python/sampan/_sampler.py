@@ -74,6 +74,8 @@ class _Order:
             first += n
 
     def token(self, position):
+        if not 0 <= position < 1 << 64:  # ctypes would cut off what does not fit
+            raise ValueError(f"{position} samples taken: want a number of 0 or more")
         err, text = _Err(), ctypes.create_string_buffer(TOKEN_BYTES)
         if _library().sampan_order_token(self._handle, position, text, ctypes.byref(err)):
             raise err.raised()
@@ -171,19 +173,21 @@ class Sampler:
             self._taken += len(batch)
             yield batch
 
-    def state_dict(self, taken: Optional[int] = None) -> Dict[str, Any]:
+    def state_dict(self, taken: Optional[SupportsIndex] = None) -> Dict[str, Any]:
         """What a checkpoint keeps. `taken`: samples this rank has read since the pass under way began, which goes on
         with an epoch or begins it (a DataLoader with workers takes batches ahead of training); without it, those
         that were taken here."""
+        taken = self._taken if taken is None else whole("taken", taken)
         if self._current is None:
             return {"token": self._take_order().token(0), "epoch": self.epoch}
-        return {"token": self._current.token(self._taken if taken is None else taken), "epoch": self.epoch - 1}
+        return {"token": self._current.token(taken), "epoch": self.epoch - 1}
 
-    def load_state_dict(self, state: Dict[str, Any], ranks: Optional[int] = None, rank: Optional[int] = None) -> None:
+    def load_state_dict(self, state: Dict[str, Any], ranks: Optional[SupportsIndex] = None,
+                        rank: Optional[SupportsIndex] = None) -> None:
         """Goes on from there. With another number of ranks the rest of the epoch is dealt anew: each sample
         once, but for repeats (fewer than ranks, so that all have as many) and what drop_last leaves out."""
-        ranks = self._keys.get("ranks", 1) if ranks is None else ranks
-        rank = self._keys.get("rank", 0) if rank is None else rank
+        ranks = whole("ranks", self._keys.get("ranks", 1) if ranks is None else ranks)
+        rank = whole("rank", self._keys.get("rank", 0) if rank is None else rank)
         token, epoch = (state.get("token"), state.get("epoch")) if isinstance(state, dict) else (None, None)
         if not isinstance(token, str) or not isinstance(epoch, int):
             raise ValueError(f"{state!r}: want what state_dict() gave")

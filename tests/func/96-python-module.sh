@@ -123,6 +123,20 @@ for bad, keys in (({}, {}), (None, {}), ({"token": b"x", "epoch": 0}, {}), (stat
         raise AssertionError(f"{bad} {keys} was taken")
     except ValueError as refused:
         assert "state_dict()" in str(refused) or "ranks are counted from 0" in str(refused), refused
+for use in lambda: s.state_dict(taken=2.0), lambda: s.load_state_dict(state, ranks=3.0), lambda: s.load_state_dict(state, rank="1"):
+    try:
+        raise AssertionError(f"what is no whole number was taken: {use()}")
+    except TypeError as refused:
+        assert "want a whole number" in str(refused), refused
+s.load_state_dict(state, ranks=Number(3), rank=Number(1))
+same("ranks of another kind", list(s), [[9, 3]])
+same("what was taken, of another kind", s.state_dict(taken=Number(2)), s.state_dict(taken=2))
+for taken in -1, 2 ** 64 + 2:  # the latter is 2, cut off
+    try:
+        raise AssertionError(f"{taken} samples were taken: {s.state_dict(taken=taken)}")
+    except ValueError as refused:
+        assert f"{taken} samples taken" in str(refused), refused
+s.set_epoch(0)
 for other, part in ((sampan.sampler("random", 10), "of paddle-distributed, 11 samples; here: paddle-distributed, 10"),
                     (sampan.sampler("torch-distributed", 11), "of paddle-distributed, 11 samples; here: torch-distributed, 11")):
     numbers = list(other)
