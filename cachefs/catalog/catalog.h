@@ -97,6 +97,11 @@ struct entry {
     char name[256];  /* "" for the root */
     char etag[160];  /* as the store gave it; "" if none */
 };
+/* A sample whose source does not tell its time is not known to be old. */
+static inline bool entry_is_older(const struct entry *e, int64_t before_ns)
+{
+    return e->mtime_ns != CATALOG_NO_MTIME && e->mtime_ns < before_ns;
+}
 
 /* NOT_FOUND if there is none. */
 int catalog_lookup(struct catalog *c, uint64_t parent, const char *name, size_t name_len,

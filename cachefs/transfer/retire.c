@@ -20,7 +20,7 @@ struct retire {
 static bool take(void *arg, const struct entry *e)
 {
     struct retire *r = arg;
-    if (e->folder || (r->conf.by_age && e->mtime_ns >= r->conf.before_ns))
+    if (e->folder || (r->conf.by_age && !entry_is_older(e, r->conf.before_ns)))
         return true;
     if (r->n == r->cap) {
         r->cap = r->cap ? r->cap * 2 : 1024;
@@ -34,6 +34,9 @@ static bool take(void *arg, const struct entry *e)
 static int oldest_first(const void *a, const void *b)
 {
     const struct old *x = a, *y = b;
+    bool untold = x->mtime_ns == CATALOG_NO_MTIME; /* last: nobody knows that it is old */
+    if (untold != (y->mtime_ns == CATALOG_NO_MTIME))
+        return untold ? 1 : -1;
     if (x->mtime_ns != y->mtime_ns)
         return x->mtime_ns < y->mtime_ns ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;

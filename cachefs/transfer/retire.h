@@ -14,7 +14,7 @@
 
 struct retire_conf {
     bool by_age;
-    int64_t before_ns; /* by_age: those last changed before that moment */
+    int64_t before_ns; /* by_age: those known to have last changed before that moment */
     uint64_t to;       /* else: the oldest, until the set has at most so many bytes */
 };
 

@@ -104,7 +104,7 @@ static void drop_aged(struct aged *a)
 
 static bool is_older(const struct aged *a, const struct entry *e)
 {
-    return e->mtime_ns < a->before_ns;
+    return entry_is_older(e, a->before_ns);
 }
 
 /* Read in no unit of it, and not named by the running epoch's order. */

@@ -251,7 +251,7 @@ struct drop_result {
 typedef void volume_dropped_fn(void *arg, uint64_t id);
 int volume_clear(struct volume *v, const char *const *paths, size_t n, volume_dropped_fn *fn,
                  void *arg, struct drop_result *ret, struct err *err);
-/* Cached samples whose mtime is older than this. */
+/* Cached samples whose mtime is older than this, as far as the source tells one. */
 int volume_evict_older(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn, void *arg,
                        struct drop_result *ret, struct err *err);
 /* Cached samples that were neither read nor pushed for so long (known to some minutes: in doubt
