@@ -54,6 +54,7 @@ struct members {
     uint64_t read_due_ns;
     struct timespec file_at;
     off_t file_size;
+    ino_t file_ino;   /* 0: to be read again, whatever it looks like */
     bool list_failed; /* said once */
     pthread_t threads[THREADS];
     unsigned n_threads;
@@ -122,13 +123,16 @@ static bool file_is_new(struct members *m)
     if (stat(m->peers, &st))
         return false;
     bool same = st.st_mtim.tv_sec == m->file_at.tv_sec &&
-                st.st_mtim.tv_nsec == m->file_at.tv_nsec && st.st_size == m->file_size;
+                st.st_mtim.tv_nsec == m->file_at.tv_nsec && st.st_size == m->file_size &&
+                st.st_ino == m->file_ino;
     m->file_at = st.st_mtim;
     m->file_size = st.st_size;
+    m->file_ino = st.st_ino;
     return !same;
 }
 
-/* Lock held; dropped while the list is read. A list that cannot be read changes nothing. */
+/* Lock held; dropped while the list is read. A list that cannot be read changes nothing, and is
+ * read again: what was in the way may pass without a change of the file. */
 static void read_again(struct members *m)
 {
     struct err err = {0};
@@ -148,6 +152,8 @@ static void read_again(struct members *m)
         take_list(m, &list);
     else if (!m->list_failed)
         log_warn(m->conf.log, "the list of servers stays as it was: %s", err.msg);
+    if (rc)
+        m->file_ino = 0;
     m->list_failed = rc != 0;
     cond_broadcast(&m->news);
 }

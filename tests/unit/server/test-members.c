@@ -1,6 +1,13 @@
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "mem.h"
 #include "members.h"
 
 static void list_is(const char *text, bool lines, unsigned partitions, const char *want)
@@ -48,4 +55,73 @@ Test(members, bad_lists)
     char text[200];
     snprintf(text, sizeof text, "line 2: \"x\": %s", want);
     list_is("http://a:1\nx\n", true, 2, text);
+}
+
+/* --- a file ----------------------------------------------------------------------------------- */
+
+/* In the place of the library's: a file may not be opened, so often. */
+static const char *barred;
+static atomic_int bars;
+
+int open(const char *path, int flags, ...)
+{
+    if (barred && strcmp(path, barred) == 0 && atomic_load(&bars) > 0) {
+        atomic_fetch_sub(&bars, 1);
+        errno = EMFILE;
+        return -1;
+    }
+    return openat(AT_FDCWD, path, flags, 0600);
+}
+
+/* Always with the same time of its last write. */
+static void put_list(const char *path, const char *text)
+{
+    static const struct timespec at[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    cleanup_free char *new = xasprintf("%s.new", path);
+    int fd = openat(AT_FDCWD, new, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    cr_assert(futimens(fd, at) == 0 && close(fd) == 0 && rename(new, path) == 0);
+}
+
+static void no_token(void *arg, struct secret *ret)
+{
+    (void)arg;
+    (void)ret;
+}
+
+static void wait_for_url(struct members *m, unsigned ordinal, const char *want)
+{
+    cleanup_bytes struct bytes url = {0};
+    while (members_state(m, ordinal, &url, NULL), strcmp(url.data, want) != 0)
+        usleep(10000);
+}
+
+/* One that takes the place of another is seen whatever it has in common with that; what could not
+ * be read is read later. */
+Test(members, the_file_is_followed, .timeout = 900)
+{
+    char dir[] = "/tmp/server-members-XXXXXX";
+    cr_assert(mkdtemp(dir));
+    cleanup_free char *path = xasprintf("%s/peers", dir);
+    FILE *out = fopen("/dev/null", "we");
+    struct log *log = log_new(out, LOG_INFO, LOG_TEXT, "test");
+    const struct members_conf conf = {
+        .peers = path, .partitions = 2, .instance = "0123", .token = no_token, .log = log};
+    struct members *m = NULL;
+    struct err err = {0};
+    put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:2\n");
+    cr_assert(members_open(&m, &conf, &err) == 0, "%s", err.msg);
+    wait_for_url(m, 1, "http://127.0.0.1:2");
+    put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:3\n");
+    wait_for_url(m, 1, "http://127.0.0.1:3");
+    barred = path;
+    atomic_store(&bars, 1);
+    put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:4\n");
+    wait_for_url(m, 1, "http://127.0.0.1:4");
+    cr_expect_eq(atomic_load(&bars), 0);
+    members_close(m);
+    log_free(log);
+    fclose(out);
+    unlink(path);
+    rmdir(dir);
 }
