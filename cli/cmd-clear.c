@@ -63,8 +63,9 @@ const struct command cmd_clear = {
     .summary = "drop the local copies; the data stays in the store",
     .about =
         "Drops what a mount has cached, all or at and below PATH, the kernel's pages of it "
-        "included. CACHEDIR names the cache folder of a set that is not mounted; it is cleared as "
-        "a whole, and a folder that is no cache is refused.",
+        "included. A large file (--profile shards) that is open goes when it is closed. CACHEDIR "
+        "names the cache folder of a set that is not mounted; it is cleared as a whole, and a "
+        "folder that is no cache is refused.",
     .min_args = 1,
     .max_args = -1,
     .rows = rows,

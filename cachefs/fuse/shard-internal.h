@@ -79,7 +79,7 @@ void shards_close(struct shards *s);
 /* Finds or makes the shard of an object and takes it into use. NULL: no room. */
 struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size);
 void shards_unuse(struct shards *s, struct shard *shard);
-/* Removes its files unless it is in use. */
+/* Removes its files, with the last user of one in use. */
 void shards_drop(struct shards *s, uint64_t id);
 bool shards_complete(struct shards *s, uint64_t id);
 uint64_t shards_used(struct shards *s);

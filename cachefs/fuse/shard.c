@@ -324,7 +324,9 @@ void shards_drop(struct shards *s, uint64_t id)
     ACQUIRE(&s->lock);
     struct shard *x = find(s, id);
 
-    if (x && !x->users)
+    if (x && x->users)
+        x->doomed = true;
+    else if (x)
         forget(s, x);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # --profile shards: evict --unused-for drops whole objects that nobody had open for so long, also before this mount; what
-# is open is used.
+# is open is used. What clear and --older-than name goes, an open one when it is closed.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 make_set --spec '{"0.tar": 5000000, "1.tar": 5000001, "2.tar": 5000002}'
@@ -23,4 +23,13 @@ expect "bytes" "$(status cache.bytes)" 10000003
 [ -z "$(find "$CACHE/shards" -name '*.data' -size 5000000c)" ] || fail "the wrong one went"
 exec 5<&-
 expect "just closed" "$(sampan evict "$MNT" --unused-for 1h --json | field samples)" 0
+same_tree "$SRC" "$MNT"
+whole() { [ "$(status cache.bytes)" = "$1" ]; }
+until_true 5 whole 15000003 || fail "not all of three: $(sampan status "$MNT" --json)"
+exec 5<"$MNT/1.tar"
+sampan clear "$MNT" 1.tar --json >"$T/cleared"
+sampan evict "$MNT" --older-than 1s --json >"$T/evicted"
+cmp "$SRC/1.tar" - <&5
+exec 5<&-
+until_true 5 whole 0 || fail "what was open when it was cleared stays: $(sampan status "$MNT" --json)"
 same_tree "$SRC" "$MNT"

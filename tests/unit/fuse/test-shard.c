@@ -219,8 +219,9 @@ Test(shard, what_is_cached_is_counted)
     x = shards_use(&s, 9, UNIT_BYTES + 5);
     shard_check(x);
     cr_expect(tier.samples == 1 && tier.bytes == UNIT_BYTES);
-    shards_unuse(&s, x);
     shards_drop(&s, 9);
+    cr_expect(tier.samples == 1 && tier.bytes == UNIT_BYTES); /* it is in use */
+    shards_unuse(&s, x);
     cr_expect(tier.samples == 0 && tier.bytes == 0);
     end(&s);
 }
