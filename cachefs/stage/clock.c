@@ -1,6 +1,7 @@
 /*
  * The clock of a stage: ticks of `--commit interval`, what failed and may be tried again, the end
- * of a pause, and checkpoints of the journal. It sleeps without a timeout while nothing is due.
+ * of a pause, and checkpoints of the journal. It sleeps without a timeout while nothing
+ * is due.
  */
 #include "clock.h"
 
@@ -72,8 +73,10 @@ void *clock_main(void *arg)
         if (s->checkpoint_due) {
             s->checkpoint_due = false;
             lock_drop(&s->lock);
-            journal_checkpoint(s);
+            bool is_long = journal_checkpoint(s);
             lock_take(&s->lock);
+            if (is_long && s->commits) /* what came meanwhile is little */
+                journal_checkpoint(s);
             continue;
         }
         if (s->conf.commit == COMMIT_INTERVAL && s->dirty_first) {

@@ -84,8 +84,11 @@ int journal_sync(struct stage *s, struct err *err);
  */
 int journal_barrier(struct stage *s, struct err *err);
 int journal_barrier_held(struct stage *s, struct err *err); /* s->lock held, and given up */
-/* Copies the journal's log into it, without keeping others waiting. No lock. */
-void journal_checkpoint(struct stage *s);
+/*
+ * Copies the journal's log into it, without keeping others waiting; true: the log is long. It is
+ * begun anew by the next write, if none came meanwhile. No lock, or s->lock so that none comes.
+ */
+bool journal_checkpoint(struct stage *s);
 /* The answer of an earlier life to this very call. s->lock held. */
 bool call_answered(struct stage *s, const struct stage_call *c, uint64_t *ret_ino);
 

@@ -18,6 +18,7 @@
 
 #define VFS                "unix-excl" /* this process alone, any number of connections */
 #define CHECKPOINT_COMMITS 2000
+#define LOG_FRAMES         8192 /* of 4 KiB: 32 MiB */
 #define CALLS_KEPT         4096u /* answers; the kernel resends only what nobody answered */
 
 static const char *const texts[ST_COUNT] = {
@@ -396,13 +397,21 @@ void journal_close(struct stage *s)
         close(s->journal.wal_fd);
 }
 
-void journal_checkpoint(struct stage *s)
+/* By the PRAGMA: sqlite3_wal_checkpoint_v2() on a connection that has read nothing yet, and so does
+ * not know that there is a log, does nothing and calls that a success. */
+bool journal_checkpoint(struct stage *s)
 {
     cleanup_free char *path = xasprintf("%s/journal.db", s->dir);
     sqlite3 *db = NULL;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, VFS) == SQLITE_OK)
-        sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    sqlite3_stmt *st = NULL;
+    bool is_long = false;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, VFS) == SQLITE_OK &&
+        sqlite3_prepare_v2(db, "PRAGMA wal_checkpoint(PASSIVE)", -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW)
+        is_long = sqlite3_column_int(st, 1) > LOG_FRAMES;
+    sqlite3_finalize(st);
     sqlite3_close(db);
+    return is_long;
 }
 
 /* --- loading --------------------------------------------------------------------------------- */

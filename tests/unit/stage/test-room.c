@@ -174,3 +174,34 @@ Test(room, of_what_is_open_since_before)
 {
     on_both(check_open_since_before, of_eight_mib);
 }
+
+/* The journal's log is copied into the journal now and then, and begun anew: else it would grow
+ * with each change for as long as the mount lasts. */
+Test(room, of_the_log_of_the_journal)
+{
+    enum { ALOUD = 12000, MOST = 25000 };
+    struct bench b;
+    struct err err = {0};
+    struct stat st = {.st_mode = S_IFREG | 0640}, log = {0};
+    struct stage_attr a;
+    uint64_t fh;
+    bench_start(&b, false);
+    b.conf.commit = COMMIT_BACKGROUND;
+    bench_open(&b, true);
+    cleanup_free char *file = xasprintf("%s/journal.db-wal", b.dir);
+    uint64_t ino = t_create(&b, STAGE_ROOT, "f", &fh);
+    bool anew = false; /* what is written takes the place of what was */
+    for (int i = 0; i < MOST && !anew; i++) {
+        off_t before = log.st_size;
+        st.st_mode ^= 0100;
+        cr_assert_eq(stage_setattr(b.s, &waits, ino, &st, STAGE_SET_MODE, &a, &err), 0, "%s",
+                     err.msg);
+        cr_assert_eq(stat(file, &log), 0);
+        anew = before && log.st_size == before;
+        if (i > ALOUD) /* the log is long: a disk may be slow to copy it */
+            usleep(1000);
+    }
+    cr_expect(anew, "the log has %lld bytes", (long long)log.st_size);
+    t_close(&b, fh);
+    bench_stop(&b);
+}
