@@ -1,6 +1,6 @@
 /*
  * The clock of a stage: ticks of `--commit interval`, what failed and may be tried again, the end
- * of a pause, and checkpoints of the journal. It sleeps without a timeout while nothing
+ * of a pause, checkpoints of the journal and room for it. It sleeps without a timeout while nothing
  * is due.
  */
 #include "clock.h"
@@ -78,6 +78,10 @@ void *clock_main(void *arg)
             if (is_long && s->commits) /* what came meanwhile is little */
                 journal_checkpoint(s);
             continue;
+        }
+        if (s->room_due) {
+            room_for_journal(s);
+            s->room_due = false;
         }
         if (s->conf.commit == COMMIT_INTERVAL && s->dirty_first) {
             if (next_tick == 0)

@@ -85,6 +85,9 @@ void room_settle(struct stage *s, struct node *n, int fd, uint64_t taken);
 void room_recount(struct stage *s, struct node *n, int fd); /* s->lock held for both */
 void drop_list_add(struct stage *s, struct node *n);        /* s->lock held, as below */
 void drop_list_remove(struct stage *s, struct node *n);
+/* Clean content goes. Its bytes go first: on a full disk the journal has no room before, and what a
+ * next life makes of a row whose file is gone is the same. */
+void drop_content(struct stage *s, struct node *n);
 
 /* part.c */
 uint64_t part_offset(unsigned part); /* from 1 */

@@ -192,7 +192,8 @@ static int open_staged(struct content *c, int flags, struct err *err)
     return 0;
 }
 
-/* Nothing is here: a sparse file of the right size, all of it in the store. */
+/* Nothing is here: a sparse file of the right size, all of it in the store. It gets its size last:
+ * while the journal does not speak of the map, zeros of the right length would be believed. */
 static int stage_absent(struct content *c, struct err *err)
 {
     struct stage *s = c->stage;
@@ -200,19 +201,19 @@ static int stage_absent(struct content *c, struct err *err)
     if (open_staged(c, O_CREAT | O_TRUNC, err))
         return -1;
     c->size = n->row.size;
-    if (ftruncate(c->fd, (off_t)c->size))
-        return err_sys(err, errno, "make a staged file of %llu bytes", (unsigned long long)c->size);
     if (map_make(c, c->size, BLOCK_ABSENT, c->size, err))
         return -1;
     ACQUIRE(&s->lock);
     unsigned flags = n->row.flags;
     n->row.flags |= N_STAGED | N_MAP;
+    int result = journal_save(s, n, err);
+    if (result == 0 && ftruncate(c->fd, (off_t)c->size))
+        result =
+            err_sys(err, errno, "make a staged file of %llu bytes", (unsigned long long)c->size);
     room_recount(s, n, c->fd);
-    if (journal_save(s, n, err)) {
+    if (result)
         n->row.flags = flags;
-        return -1;
-    }
-    return 0;
+    return result;
 }
 
 /* Another writer's object took its place since: what is here counts no more. */

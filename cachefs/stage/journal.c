@@ -19,6 +19,7 @@
 #define VFS                "unix-excl" /* this process alone, any number of connections */
 #define CHECKPOINT_COMMITS 2000
 #define LOG_FRAMES         8192 /* of 4 KiB: 32 MiB */
+#define ROOM_COMMITS       16
 #define CALLS_KEPT         4096u /* answers; the kernel resends only what nobody answered */
 
 static const char *const texts[ST_COUNT] = {
@@ -28,6 +29,12 @@ static const char *const texts[ST_COUNT] = {
     [ST_META] = SQL_META,     [ST_UPLOAD] = SQL_UPLOAD,       [ST_UPLOAD_DROP] = SQL_UPLOAD_DROP,
     [ST_PART] = SQL_PART,     [ST_PART_DROP] = SQL_PART_DROP, [ST_PARTS_DROP] = SQL_PARTS_DROP,
 };
+
+static void want_room(struct stage *s)
+{
+    s->room_due = true;
+    cond_signal(&s->clock);
+}
 
 static int failed(struct stage *s, int code, struct err *ret_err)
 {
@@ -40,6 +47,8 @@ static int failed(struct stage *s, int code, struct err *ret_err)
     err_set(err, class, "journal: %s/journal.db: %s (is the disk full or damaged?)", s->dir, why);
     if (sys == ENOSPC || sys == EDQUOT)
         err->class = ERR_LIMIT;
+    if (err->class == ERR_LIMIT)
+        want_room(s);
     return err->class == ERR_LIMIT ? -1 : disk_failed(s, DISK_JOURNAL, sys ? sys : EIO, err);
 }
 
@@ -77,6 +86,8 @@ int journal_begin(struct stage *s, struct err *err)
 
 static void count_commit(struct stage *s)
 {
+    if (s->commits % ROOM_COMMITS == 0 && room_journal_lacks(s))
+        want_room(s);
     if (++s->commits < CHECKPOINT_COMMITS)
         return;
     s->commits = 0;

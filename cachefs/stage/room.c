@@ -9,7 +9,8 @@
 
 #include "content-internal.h"
 
-#define SLACK 8192 /* a write may touch a block more at either end */
+#define SLACK        8192         /* a write may touch a block more at either end */
+#define JOURNAL_ROOM (1ull << 20) /* of the disk that content leaves to the journal */
 
 void drop_list_add(struct stage *s, struct node *n)
 {
@@ -33,37 +34,62 @@ void drop_list_remove(struct stage *s, struct node *n)
     n->in_drop = false;
 }
 
-/* The oldest clean content goes. False: there is none. */
-static bool drop_one(struct stage *s)
+void drop_content(struct stage *s, struct node *n)
 {
-    ACQUIRE(&s->lock);
-    struct node *n = s->drop_first;
-    if (!n)
-        return false;
-    unsigned flags = n->row.flags;
     n->row.flags &= ~(unsigned)(N_STAGED | N_MAP);
     if (n->known_before && n->row.size < NOTED_BYTES)
         n->row.flags |= N_OPEN;
-    if (journal_save(s, n, NULL)) {
-        n->row.flags = flags;
-        return false; /* it stays in the list: it may go when the journal works again */
-    }
     drop_list_remove(s, n);
     content_discard(s, n);
+    journal_save(s, n, NULL);
+}
+
+/* The oldest clean content goes. False: there is none. s->lock held. */
+static bool drop_one(struct stage *s)
+{
+    if (!s->drop_first)
+        return false;
+    drop_content(s, s->drop_first);
+    return true;
+}
+
+/* What is kept free, and what is free of that disk. False: nobody knows. */
+static bool look_at_disk(const struct stage *s, uint64_t *ret_floor, uint64_t *ret_free)
+{
+    struct statvfs v;
+    if (fstatvfs(s->data_fd, &v))
+        return false;
+    uint64_t unit = v.f_frsize ? v.f_frsize : 4096;
+    uint64_t floor = (uint64_t)((double)(v.f_blocks * unit) * s->conf.free_fraction);
+    if (floor < s->conf.free_bytes)
+        floor = s->conf.free_bytes;
+    *ret_floor = floor < JOURNAL_ROOM ? JOURNAL_ROOM : floor;
+    *ret_free = v.f_bavail * unit;
     return true;
 }
 
 static bool disk_has(const struct stage *s, uint64_t len)
 {
-    struct statvfs v;
-    if (fstatvfs(s->data_fd, &v))
-        return true; /* the write itself will tell */
-    uint64_t unit = v.f_frsize ? v.f_frsize : 4096;
-    uint64_t total = v.f_blocks * unit, free_now = v.f_bavail * unit;
-    uint64_t floor = (uint64_t)((double)total * s->conf.free_fraction);
-    if (floor < s->conf.free_bytes)
-        floor = s->conf.free_bytes;
-    return free_now >= floor + len;
+    uint64_t floor, free_now; /* else the write itself will tell */
+    return !look_at_disk(s, &floor, &free_now) || free_now >= floor + len;
+}
+
+bool room_journal_lacks(const struct stage *s)
+{
+    uint64_t floor, free_now;
+    return look_at_disk(s, &floor, &free_now) && free_now < JOURNAL_ROOM;
+}
+
+void room_for_journal(struct stage *s)
+{
+    while (room_journal_lacks(s) && drop_one(s)) {
+    }
+}
+
+static bool drop_one_for(struct stage *s)
+{
+    ACQUIRE(&s->lock);
+    return drop_one(s);
 }
 
 /* What does not fit is at no time counted: another's might, meanwhile. `ret_used`: what is. */
@@ -84,7 +110,7 @@ int room_take(struct stage *s, uint64_t len, struct err *err)
         bool disk = disk_has(s, want);
         if (disk && fits(s, want, &used))
             return 0;
-        if (drop_one(s))
+        if (drop_one_for(s))
             continue;
         return disk ? err_set(err, ERR_LIMIT,
                               "no room: %s: %llu of %llu bytes hold what is not stored yet (wait, "
@@ -119,14 +145,9 @@ void room_settle(struct stage *s, struct node *n, int fd, uint64_t taken)
 
 int stage_statfs(struct stage *s, struct statvfs *ret, struct err *err)
 {
-    struct statvfs v;
-    if (fstatvfs(s->data_fd, &v))
+    uint64_t floor, disk;
+    if (!look_at_disk(s, &floor, &disk))
         return err_sys(err, errno, "look at the disk of %s", s->dir);
-    uint64_t unit = v.f_frsize ? v.f_frsize : 4096;
-    uint64_t floor = (uint64_t)((double)(v.f_blocks * unit) * s->conf.free_fraction);
-    if (floor < s->conf.free_bytes)
-        floor = s->conf.free_bytes;
-    uint64_t disk = v.f_bavail * unit;
     disk = disk > floor ? disk - floor : 0;
     uint64_t used = atomic_load(&s->used);
     uint64_t room = s->conf.limit > used ? s->conf.limit - used : s->conf.limit ? 0 : disk;

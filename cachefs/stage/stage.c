@@ -133,7 +133,7 @@ static void judge_staged(struct stage *s, struct node *n, bool same_boot)
         if (dirty)
             lost_content(s, n);
         else
-            forget_staged(s, n);
+            drop_content(s, n); /* it went for room */
         return;
     }
     n->charged = (uint64_t)st.st_blocks * 512;
