@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct class_row {
     const char *name;
@@ -92,13 +93,14 @@ int err_sys(struct err *e, int errnum, const char *fmt, ...)
 
 int err_thread(struct err *e, int errnum, const char *what)
 {
+    struct rlimit space; /* its stack takes some, and where there is none that is EAGAIN, too */
     if (errnum != EAGAIN)
         return err_sys(e, errnum, "%s", what);
-    err_set(
-        e, class_of_errno(errnum),
-        "%s: no more tasks are allowed here, or there is no memory for one (raise ulimit -u, or "
-        "pids.max of the control group)",
-        what);
+    bool bounded = getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
+    err_set(e, class_of_errno(errnum),
+            "%s: no more tasks are allowed here, or there is no memory for one (raise %sulimit -u, "
+            "or pids.max of the control group)",
+            what, bounded ? "ulimit -v, " : "");
     if (e)
         e->sys = errnum;
     return -1;

@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "err.h"
 
@@ -82,6 +83,14 @@ Test(err, a_thread_that_cannot_be_started_says_what_to_raise)
     cr_expect_eq(err_thread(&e, EAGAIN, "start a thread"), -1);
     cr_expect(strstr(e.msg, "start a thread: ") == e.msg && strstr(e.msg, "pids.max"), "%s", e.msg);
     cr_expect_eq(e.sys, EAGAIN);
+    struct rlimit was, bounded;
+    getrlimit(RLIMIT_AS, &was);
+    cr_expect_eq(strstr(e.msg, "ulimit -v") != NULL, was.rlim_cur != RLIM_INFINITY, "%s", e.msg);
+    bounded = (struct rlimit){RLIM_INFINITY - 1, was.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_AS, &bounded), 0);
+    err_thread(&e, EAGAIN, "start a thread");
+    cr_expect(strstr(e.msg, "raise ulimit -v, ulimit -u, or pids.max"), "%s", e.msg);
+    setrlimit(RLIMIT_AS, &was);
     err_thread(&e, EPERM, "start a thread");
     cr_expect_str_eq(e.msg, "start a thread: Operation not permitted");
 }
