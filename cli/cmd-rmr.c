@@ -205,7 +205,8 @@ static int report(const struct target *all, size_t n, const struct rmr_options *
 static int remove_all(struct target *all, size_t n, const struct rmr_options *o, struct telling *t,
                       struct err *err)
 {
-    const struct remove_watch watch = {say_failed, show, t, catch_interrupts()};
+    const struct remove_watch watch = {
+        .failed = say_failed, .progress = show, .arg = t, .stop = catch_interrupts()};
     for (size_t i = 0; i < n && !o->dry; i++) {
         if (remove_run(all[i].removal, o->skip_trash, &watch, &all[i].counts, &all[i].trash, err))
             return -1;

@@ -121,6 +121,8 @@ static int serve_until_told(const struct server_conf *conf, const sigset_t *set,
     fprintf(stderr, "sampan serve: listening on port %u\n", server_port(s));
     sigwait(set, &signal);
     log_info(conf->log, "signal %d: ending", signal);
+    /* Another one ends it at once: what is in hand is gone on with as after a kill. */
+    pthread_sigmask(SIG_UNBLOCK, set, NULL);
     server_stop(s);
     return 0;
 }
@@ -176,8 +178,8 @@ const struct command cmd_serve = {
              "survive restarts, status, Prometheus metrics, and the Paddle Operator's routes. "
              "Everything but /healthz, /readyz and the files of the dashboard wants the token of "
              "--token-file as a bearer token; the dashboard, at /ui, asks for it.\n\n"
-             "Runs in the foreground until SIGTERM or SIGINT; jobs that run then go on at the next "
-             "start.",
+             "Runs in the foreground until SIGTERM or SIGINT (a second one ends it at once); jobs "
+             "that run then go on at the next start.",
     .min_args = 0,
     .max_args = 0,
     .rows = rows,

@@ -95,7 +95,8 @@ static int remove_chosen(const struct control_mount *m, struct retire *r,
     struct progress progress;
     store_conf_of(&o->conf, &conf);
     progress_init(&progress, o->quiet);
-    const struct remove_watch watch = {say_failed, show, &progress, catch_interrupts()};
+    const struct remove_watch watch = {
+        .failed = say_failed, .progress = show, .arg = &progress, .stop = catch_interrupts()};
     int rc = retire_run(r, &conf, o->skip_trash, &watch, n, err);
     progress_end(&progress);
     cleanup_free char *at = shell_word(m->mountpoint);

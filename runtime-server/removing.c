@@ -12,8 +12,14 @@ static void on_progress(void *arg, const struct remove_counts *n)
                              .failed = r->before.failed + n->failed,
                              .eta_s = -1};
     job_tell(r->run, &p);
+}
+
+static bool told_to_stop(void *arg)
+{
+    struct removing *r = arg;
     if (job_wanted(r->run) != JOB_GO_ON)
         atomic_store(&r->stop, true);
+    return atomic_load(&r->stop);
 }
 
 static void on_failed(void *arg, const char *key, const char *why)
@@ -32,7 +38,7 @@ static void on_failed(void *arg, const char *key, const char *why)
 
 struct remove_watch removing_watch(struct removing *r)
 {
-    return (struct remove_watch){on_failed, on_progress, r, &r->stop};
+    return (struct remove_watch){on_failed, on_progress, r, &r->stop, told_to_stop};
 }
 
 void removing_add(struct removing *r, const struct remove_counts *n)

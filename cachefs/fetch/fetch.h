@@ -23,6 +23,7 @@
 #include "metrics.h"
 #include "object.h"
 #include "source.h"
+#include "sync.h"
 
 struct log;
 
@@ -59,6 +60,22 @@ int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err
  */
 void fetch_stop(struct fetch *f);
 void fetch_free(struct fetch *f); /* stops if that was not done, and frees */
+
+/* Between its begin, which the caller has filled the first four for, and its end the engine is
+ * stopped once `told` has said so for `patience_ns`. */
+struct fetch_stopper {
+    struct fetch *fetch;
+    uint64_t patience_ns;
+    bool (*told)(void *arg); /* another thread: asked several times a second */
+    void *arg;
+
+    struct lock lock; /* RANK_VOLUME */
+    struct cond ended;
+    bool over; /* lock */
+    pthread_t thread;
+};
+int fetch_stopper_begin(struct fetch_stopper *s, struct err *err);
+void fetch_stopper_end(struct fetch_stopper *s);
 const struct fetch_counts *fetch_counts(const struct fetch *f);
 void fetch_set_bandwidth(struct fetch *f, uint64_t bytes_per_s);
 void fetch_set_connections(struct fetch *f, unsigned n);

@@ -1,8 +1,7 @@
 /*
  * Removing key by key: workers take keys from the sorter, copy each into the trash where that is
  * wanted, and delete in batches; the folders go last, the deepest first. Told to stop they begin no
- * other copy and delete what they have copied, so that nothing lies in both places; what does not
- * answer is waited for no longer than STOP_AFTER_NS.
+ * other copy and delete what they have copied, so that nothing lies in both places.
  */
 #include <string.h>
 
@@ -13,7 +12,6 @@
 #define BATCH         1000
 #define COPIES        16 /* of a helping: how far a worker is behind what is told of it */
 #define TELL_EVERY_NS (100 * NS_PER_MS)
-#define STOP_AFTER_NS (3 * NS_PER_S)
 
 struct work {
     struct removal *r;
@@ -31,7 +29,8 @@ struct work {
 
 static bool was_stopped(const struct remove_watch *watch)
 {
-    return watch && watch->stop && atomic_load(watch->stop);
+    return watch &&
+           ((watch->stop && atomic_load(watch->stop)) || (watch->told && watch->told(watch->arg)));
 }
 
 bool remove_told_to_stop(const struct remove_watch *watch, const struct remove_counts *so_far,
@@ -169,8 +168,7 @@ static size_t helping_of(const struct work *w)
 
 static void wait_for_workers(struct work *w)
 {
-    uint64_t over_ns = 0;
-    for (bool running = true, stopped = false; running;) {
+    for (bool running = true; running;) {
         struct remove_counts so_far;
         {
             ACQUIRE(&w->lock);
@@ -178,12 +176,6 @@ static void wait_for_workers(struct work *w)
                 cond_wait_for(&w->ended, &w->lock, TELL_EVERY_NS);
             running = w->running;
             so_far = *w->counts;
-        }
-        if (is_over(w) && !over_ns)
-            over_ns = clock_mono_ns();
-        if (running && over_ns && !stopped && clock_mono_ns() - over_ns > STOP_AFTER_NS) {
-            fetch_stop(w->r->fetch);
-            stopped = true;
         }
         if (w->watch && w->watch->progress)
             w->watch->progress(w->watch->arg, &so_far);

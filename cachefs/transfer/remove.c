@@ -12,6 +12,7 @@
 #define CONNECTIONS   64
 #define SORT_MEMORY   (16u << 20)
 #define LIST_PARALLEL 16
+#define STOP_AFTER_NS (3 * NS_PER_S) /* what does not answer is waited for, once told to stop */
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -282,6 +283,19 @@ static int find(struct finding *f, struct err *err)
     return find_object(f, err) ? -1 : find_below(f, err);
 }
 
+static bool told_to_stop(void *arg)
+{
+    return remove_is_over(arg);
+}
+
+static struct fetch_stopper stopper_of(struct removal *r, const struct remove_watch *watch)
+{
+    return (struct fetch_stopper){.fetch = r->fetch,
+                                  .patience_ns = STOP_AFTER_NS,
+                                  .told = told_to_stop,
+                                  .arg = (void *)(uintptr_t)watch};
+}
+
 int remove_find(struct removal *r, const struct remove_watch *watch, struct remove_counts *ret,
                 struct err *err)
 {
@@ -290,7 +304,11 @@ int remove_find(struct removal *r, const struct remove_watch *watch, struct remo
     struct finding f = {.r = r, .watch = watch, .counts = ret};
     *ret = (struct remove_counts){0};
     r->keys = new_keys();
+    struct fetch_stopper stopper = stopper_of(r, watch);
+    if (fetch_stopper_begin(&stopper, err))
+        return -1;
     int result = find(&f, err);
+    fetch_stopper_end(&stopper);
     bytes_release(&f.key);
     if (result)
         return -1;
@@ -329,12 +347,10 @@ static int move_away(struct removal *r, const char *trash, struct err *err)
     return fetch_rename(r->fetch, r->parent, r->name, to, err) && !is_gone(r, err) ? -1 : 0;
 }
 
-int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *watch,
+static int run(struct removal *r, bool skip_trash, const struct remove_watch *watch,
                struct remove_counts *counts, struct bytes *trash, struct err *err)
 {
     cleanup_free char *folder = trash_folder();
-    struct err ignored;
-    err = err ? err : &ignored;
     cleanup_free char *key = xasprintf("%s/", r->name);
     trash_expire(r, watch, counts);
     /* What was wished while the list was made is heard before the first of it goes. */
@@ -353,4 +369,17 @@ int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *wa
         return 0;
     }
     return remove_keys(r, r->keys, &r->folders, folder, watch, counts, err);
+}
+
+int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *watch,
+               struct remove_counts *counts, struct bytes *trash, struct err *err)
+{
+    struct fetch_stopper stopper = stopper_of(r, watch);
+    struct err ignored;
+    err = err ? err : &ignored;
+    if (fetch_stopper_begin(&stopper, err))
+        return -1;
+    int result = run(r, skip_trash, watch, counts, trash, err);
+    fetch_stopper_end(&stopper);
+    return result;
 }

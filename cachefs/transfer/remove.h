@@ -28,6 +28,7 @@ struct remove_watch {
     void *arg;
     const atomic_bool
         *stop; /* or NULL; it ends with ERR_CANCELLED within seconds, the counts true */
+    bool (*told)(void *arg); /* or NULL; any thread: as `stop`, of who must be asked */
 };
 
 struct removal;

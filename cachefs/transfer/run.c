@@ -373,10 +373,11 @@ static int how_it_ended(struct sync_run *r, struct err *err)
 static int run_threads(struct sync_run *r, struct err *err)
 {
     pthread_t threads[THREADS_MAX];
-    struct stopper stopper;
+    struct fetch_stopper stopper = {
+        .fetch = r->fetch, .patience_ns = STOP_AFTER_NS, .told = run_breaks_off, .arg = r};
     unsigned n = 0;
     int e = 0;
-    if (stopper_begin(&stopper, r, err))
+    if (fetch_stopper_begin(&stopper, err))
         return -1;
     while (n < r->n_threads && (e = thread_start(&threads[n], "sync", worker_main, r)) == 0)
         n++;
@@ -388,7 +389,7 @@ static int run_threads(struct sync_run *r, struct err *err)
     }
     for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    stopper_end(&stopper);
+    fetch_stopper_end(&stopper);
     run_tell(r, true);
     struct err why = {0};
     if (how_it_ended(r, &why)) {

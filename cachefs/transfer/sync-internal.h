@@ -17,6 +17,7 @@
 #define SAMPAN_TRANSFER_SYNC_INTERNAL_H
 
 #include "buf.h"
+#include "clock.h"
 #include "fetch.h"
 #include "mem.h"
 #include "metrics.h"
@@ -145,17 +146,9 @@ struct buf *run_buf(struct sync_run *r, size_t cap);
 bool large_enter(struct sync_run *r);
 void large_leave(struct sync_run *r);
 
-/* run-stop.c: who ends the engine's work if it does not end by itself. */
-struct stopper {
-    struct sync_run *run;
-    struct lock lock; /* RANK_VOLUME */
-    struct cond ended;
-    bool over; /* the run; lock */
-    bool started;
-    pthread_t thread;
-};
-int stopper_begin(struct stopper *s, struct sync_run *r, struct err *err);
-void stopper_end(struct stopper *s); /* before the engine is freed */
+#define STOP_AFTER_NS (3 * NS_PER_S) /* what does not answer is waited for, once told to stop */
+/* run-stop.c; any thread, `arg` is the run: told to stop, and what is in hand need not end. */
+bool run_breaks_off(void *arg);
 
 /* --- phases ----------------------------------------------------------------------------------- */
 

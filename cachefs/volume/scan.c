@@ -9,7 +9,6 @@
 #define LISTINGS_AT_ONCE 16
 #define LOOK_EVERY       1024 /* rows between two looks at the clock and the stop flag */
 #define SAY_EVERY_NS     (200 * NS_PER_MS)
-#define STOP_EVERY_NS    (50 * NS_PER_MS)
 
 struct scanning {
     const struct scan *scan;
@@ -123,48 +122,22 @@ static int list_sources(struct scanning *s, struct err *err)
     return 0;
 }
 
-/* Who waits for a store looks at no flag: its engine is stopped from beside. */
-struct stopper {
-    const struct scan *scan;
-    struct lock lock; /* RANK_VOLUME */
-    struct cond ended;
-    bool over; /* the listing */
-    pthread_t thread;
-};
-
-static void *stopper_main(void *arg)
+static bool told_to_stop(void *arg)
 {
-    struct stopper *s = arg;
-    bool stop = false;
-    {
-        ACQUIRE(&s->lock);
-        while (!s->over && !(stop = atomic_load(s->scan->conf->stop)))
-            cond_wait_for(&s->ended, &s->lock, STOP_EVERY_NS);
-    }
-    if (stop)
-        fetch_stop(s->scan->fetch);
-    return NULL;
+    const struct scanning *s = arg;
+    return atomic_load(s->scan->conf->stop);
 }
 
 static int list_until_stopped(struct scanning *state, struct err *err)
 {
-    struct stopper s = {.scan = state->scan};
+    struct fetch_stopper stopper = {
+        .fetch = state->scan->fetch, .told = told_to_stop, .arg = state};
     if (!state->scan->conf->stop)
         return list_sources(state, err);
-    lock_init(&s.lock, RANK_VOLUME, "scan-stop");
-    cond_init(&s.ended);
-    int e = thread_start(&s.thread, "scan-stop", stopper_main, &s);
-    int rc = e ? err_thread(err, e, "start the scan") : list_sources(state, err);
-    if (!e) {
-        {
-            ACQUIRE(&s.lock);
-            s.over = true;
-            cond_signal(&s.ended);
-        }
-        pthread_join(s.thread, NULL);
-    }
-    cond_destroy(&s.ended);
-    lock_destroy(&s.lock);
+    if (fetch_stopper_begin(&stopper, err))
+        return -1;
+    int rc = list_sources(state, err);
+    fetch_stopper_end(&stopper);
     return rc;
 }
 
