@@ -5,7 +5,7 @@
  *   reader.c   a sample's bytes: a pack's, or a file's       direct.c  places in packs, leases
  *   plan.c     epochs and the batches they make              slots.c   the buffers of batches
  *   worker.c   threads that fill batches                     wait.c    telling and waiting
- *   loader.c   the contract: open to close
+ *   loader.c   the contract: open to close                   single.c  a picture without a loader
  *   picture-internal.h: from bytes to pixels
  */
 #ifndef SAMPAN_LOADER_INTERNAL_H
@@ -40,6 +40,11 @@ struct index {
 };
 int index_open(struct index *ret, const char *dir, const char *list, struct err *err);
 void index_release(struct index *x);
+
+/* --- single.c --------------------------------------------------------------------------------- */
+
+/* Can they be had, and such pictures be made? */
+int options_of_pictures(const struct loader_options *o, struct err *err);
 
 /* --- mount.c ---------------------------------------------------------------------------------- */
 

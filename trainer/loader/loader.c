@@ -47,15 +47,8 @@ static int check_options(struct loader_options *o, struct err *err)
                        THREADS_MAX, DEPTH_MAX, BATCH_MAX);
     if (o->depth < 2)
         return err_set(err, ERR_USAGE, "loader: want at least 2 batches in buffers");
-    if (o->format != LOADER_RAW &&
-        (!o->height || !o->width || o->height > SIDE_MAX || o->width > SIDE_MAX))
-        return err_set(err, ERR_USAGE, "loader: %ux%u: want 1 to %u pixels a side", o->height,
-                       o->width, SIDE_MAX);
-    if (o->resize > RESIZE_MAX)
-        return err_set(err, ERR_USAGE, "loader: resize %u: at most %u", o->resize, RESIZE_MAX);
-    if ((unsigned)o->format > LOADER_RAW || (unsigned)o->crop > LOADER_CROP_NONE ||
-        (unsigned)o->policy > LOADER_SKIP || (unsigned)o->direct > LOADER_DIRECT_ONLY)
-        return err_set(err, ERR_USAGE, "loader: an option has a value that is none of its names");
+    if (options_of_pictures(o, err))
+        return -1;
     o->resize = o->resize ? o->resize : augment_resize(o->height, o->width);
     return 0;
 }

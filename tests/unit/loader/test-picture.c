@@ -569,3 +569,24 @@ Test(picture, normalised_values_are_those_of_the_formula)
     normal_release(&n);
     resample_free(s);
 }
+
+Test(picture, a_single_one_by_options_that_cannot_be_is_refused)
+{
+    struct made m = make_jpeg(LOOK_RGB, 67, 41, 9);
+    struct loader_options wrong[4];
+    float out[16 * 16 * 3];
+    for (int i = 0; i < 4; i++) {
+        loader_options_init(&wrong[i]);
+        wrong[i].height = wrong[i].width = 16;
+    }
+    wrong[0].height = 0;
+    wrong[1].crop = (enum loader_crop)3;
+    wrong[2].resize = UINT32_MAX;
+    wrong[3].format = LOADER_RAW;
+    for (int i = 0; i < 4; i++) {
+        struct err e = {0};
+        cr_expect_eq(loader_picture(&wrong[i], m.data, m.len, out, &e), -1, "row %d", i);
+        cr_expect_eq(e.class, ERR_USAGE, "row %d: %s", i, e.msg);
+    }
+    free(m.data);
+}
