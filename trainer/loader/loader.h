@@ -157,7 +157,8 @@ int loader_set_epoch(struct loader *l, uint64_t epoch, struct err *err);
 /* The same, but waits no longer than this for threads that still read of another epoch.
  * LOADER_LATE: they do; until a later call succeeds nothing is read, and no batch comes. */
 int loader_set_epoch_within(struct loader *l, uint64_t epoch, uint64_t wait_ns, struct err *err);
-/* Nothing more is read ahead. Has each thread come back within this time from what it read? If not,
+/* Nothing more is read, and no batch comes (who asks for one waits) until loader_set_epoch(): for
+ * who is about to close. Has each thread come back within this time from what it read? If not,
  * loader_close() would wait for it, for as long as its file hangs. */
 bool loader_rest(struct loader *l, uint64_t wait_ns);
 
