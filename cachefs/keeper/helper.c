@@ -189,15 +189,16 @@ static int spawn(struct helper *h, int end)
     return e;
 }
 
+/* It may be lost already: then what is under way is what could not be sent. */
 static void lose(struct helper *h)
 {
-    if (h->channel < 0)
-        return;
-    close(h->channel);
-    h->channel = -1;
-    while (waitpid(atomic_load(&h->pid), NULL, 0) < 0 && errno == EINTR)
-        ;
-    atomic_store(&h->pid, 0);
+    if (h->channel >= 0) {
+        close(h->channel);
+        h->channel = -1;
+        while (waitpid(atomic_load(&h->pid), NULL, 0) < 0 && errno == EINTR)
+            ;
+        atomic_store(&h->pid, 0);
+    }
     h->under_way = 0;
     for (; h->files_under_way; h->files_under_way--)
         h->told(h->arg, 0);
@@ -306,8 +307,8 @@ void helper_file(struct helper *h, const struct helper_file *file, const char *p
     if (h->batch->message.ask.count < HELPER_BATCH)
         return;
     hear(h, HELPER_DEPTH - 1);
-    if (is_there(h))
-        flush(h);
+    is_there(h); /* or they are lost */
+    flush(h);
 }
 
 /* Asks and waits for the outcome. False: the helper was killed. */
