@@ -300,7 +300,7 @@ struct frontend {
 
     struct lock chores_lock;
     struct cond chores_due;
-    struct chore *chores; /* newest first; under chores_lock */
+    struct chore *chores; /* oldest first; under chores_lock */
     unsigned n_chores;
     bool chores_stop;
     bool chores_started;
