@@ -192,11 +192,15 @@ expect() { # WHAT GOT WANT
 }
 
 at_least() { # WHAT GOT MINIMUM
-    awk -v g="$2" -v m="$3" 'BEGIN { exit !(g >= m) }' || fail "$1: got $2, want at least $3"
+    are_in_order "$3" "$2" || fail "$1: got '$2', want at least $3"
 }
 
 at_most() { # WHAT GOT MAXIMUM
-    awk -v g="$2" -v m="$3" 'BEGIN { exit !(g <= m) }' || fail "$1: got $2, want at most $3"
+    are_in_order "$2" "$3" || fail "$1: got '$2', want at most $3"
+}
+
+are_in_order() { # A B : two numbers; what could not be had at all is none, and not less than any
+    awk -v a="$1" -v b="$2" 'BEGIN { n = "^-?[0-9.]+(e[-+]?[0-9]+)?$"; exit !(a ~ n && b ~ n && a <= b) }'
 }
 
 # One line on stderr with the text; CODE and TEXT are extended regular expressions.
