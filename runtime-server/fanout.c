@@ -96,25 +96,34 @@ static enum job_state state_named(const char *name)
     return JOB_PENDING;
 }
 
+void fanout_read(const struct json *job, enum job_state *ret_state, struct job_progress *ret)
+{
+    const char *state = "";
+    struct json progress = json_get(job, "progress");
+    int64_t eta = -1;
+    json_str(job, "state", &state, NULL);
+    json_int(&progress, "eta_s", 0, INT64_MAX, &eta, NULL);
+    *ret_state = state_named(state);
+    *ret = (struct job_progress){.items = json_uint_at(&progress, "items"),
+                                 .bytes = json_uint_at(&progress, "bytes"),
+                                 .total_items = json_uint_at(&progress, "total"),
+                                 .total_bytes = json_uint_at(&progress, "total_bytes"),
+                                 .failed = json_uint_at(&progress, "failed"),
+                                 .eta_s = eta};
+}
+
 /* Takes over what the child's server says of it. */
 static void take(struct child *c, const struct json *job)
 {
-    const char *state = "", *error = "";
-    struct json progress = json_get(job, "progress"), result = json_get(job, "result");
+    const char *error = "";
+    struct json result = json_get(job, "result");
     cleanup_bytes struct bytes text = {0};
-    int64_t eta = -1;
-    json_str(job, "state", &state, NULL);
+    enum job_state state;
     json_str(job, "error", &error, NULL);
-    json_int(&progress, "eta_s", 0, INT64_MAX, &eta, NULL);
-    c->progress = (struct job_progress){.items = json_uint_at(&progress, "items"),
-                                        .bytes = json_uint_at(&progress, "bytes"),
-                                        .total_items = json_uint_at(&progress, "total"),
-                                        .total_bytes = json_uint_at(&progress, "total_bytes"),
-                                        .failed = json_uint_at(&progress, "failed"),
-                                        .eta_s = eta};
+    fanout_read(job, &state, &c->progress);
     c->asked = true;
     c->lost_ns = 0;
-    set_child_state(c, state_named(state));
+    set_child_state(c, state);
     set_error(c, error);
     c->ended = job_state_final(c->state);
     if (!c->ended)

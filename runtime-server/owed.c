@@ -53,29 +53,39 @@ static bool is_final(const char *state)
            strcmp(state, "cancelled") == 0;
 }
 
-/* Does the child on this server rest as it should? It is told if not. */
-static bool bring_in_line(struct server *s, const char *id, unsigned partition, bool paused)
+/* Does the child on this server rest as it should? It is told if not, and looked at again. What has
+ * become of it is written into its row, unless that says already how it ended. */
+static bool bring_in_line(struct server *s, const char *id, const struct json *row, bool paused)
 {
-    cleanup_json struct json_doc *doc = NULL, *after = NULL;
+    cleanup_json struct json_doc *doc = NULL;
     cleanup_bytes struct bytes child = {0};
-    const struct job_progress none = {.eta_s = -1};
+    struct job_progress progress = {.eta_s = -1};
+    enum job_state state = paused ? JOB_PAUSED : JOB_CANCELLED; /* of one that never heard of it */
     struct err err = {0};
-    if (members_state(s->members, partition, NULL, NULL) == MEMBER_LOST)
-        return false;
-    fanout_child_id(id, partition, &child);
-    if (cluster_ask(s, partition, ASK_STATE, child.data, NULL, NULL, &doc, &err))
-        return err.class == ERR_NOT_FOUND;
-    struct json job = json_root(doc);
-    const char *state = state_at(&job);
-    if (is_final(state) || (paused && strcmp(state, "paused") == 0))
+    int64_t partition = 0;
+    json_int(row, "partition", 0, UINT32_MAX, &partition, NULL);
+    unsigned k = (unsigned)partition;
+    if (k >= members_partitions(s->members))
         return true;
-    if (cluster_ask(s, partition, paused ? ASK_PAUSE : ASK_CANCEL, child.data, NULL, NULL, &after,
-                    NULL))
+    if (members_state(s->members, k, NULL, NULL) == MEMBER_LOST)
         return false;
-    jobs_set_partition(s->jobs, id, partition, paused ? JOB_PAUSED : JOB_CANCELLED, &none, "",
-                       NULL);
-    log_info(s->conf.log, "job %s was %s on server %u, which is back", id,
-             paused ? "paused" : "cancelled", partition);
+    fanout_child_id(id, k, &child);
+    if (cluster_ask(s, k, ASK_STATE, child.data, NULL, NULL, &doc, &err) == 0) {
+        struct json job = json_root(doc);
+        fanout_read(&job, &state, &progress);
+    } else if (err.class != ERR_NOT_FOUND) {
+        return false;
+    }
+    if (!job_state_final(state) && !(paused && state == JOB_PAUSED)) {
+        cleanup_json struct json_doc *after = NULL;
+        cluster_ask(s, k, paused ? ASK_PAUSE : ASK_CANCEL, child.data, NULL, NULL, &after, NULL);
+        return false;
+    }
+    const char *told = state_at(row);
+    if (is_final(told) || strcmp(told, job_state_name(state)) == 0)
+        return true;
+    jobs_set_partition(s->jobs, id, k, state, &progress, "", NULL);
+    log_info(s->conf.log, "job %s is %s on server %u, which is back", id, job_state_name(state), k);
     return true;
 }
 
@@ -95,10 +105,7 @@ static bool owed_job(struct server *s, const char *id)
         return true;
     for (size_t i = 0; i < json_count(&parts); i++) {
         struct json part = json_at(&parts, i);
-        int64_t partition = 0;
-        json_int(&part, "partition", 0, UINT32_MAX, &partition, NULL);
-        if ((unsigned)partition < members_partitions(s->members))
-            settled = bring_in_line(s, id, (unsigned)partition, paused) && settled;
+        settled = bring_in_line(s, id, &part, paused) && settled;
     }
     return settled;
 }

@@ -175,6 +175,8 @@ int fanout_run(struct job_run *r, struct server *s, const struct json *options,
 void fanout_child_id(const char *id, unsigned partition, struct bytes *ret);
 /* Is this the name of a child? Which server's? */
 bool fanout_is_child(const char *id, unsigned *ret_partition);
+/* What the child's server says of it. */
+void fanout_read(const struct json *job, enum job_state *ret_state, struct job_progress *ret);
 
 /* --- compat-options.c ------------------------------------------------------------------------- */
 

@@ -70,6 +70,31 @@ first_is_back 1 2
 until_true 30 row_is 1 p 2 state cancelled || { fail "$(cat "$T/answer")"; }
 at 2 wait_job p.p2 cancelled
 
+# what had become of a child by then its row says, too: one that ended, and one that was lost with its server's state
+job_without_2() { # ID
+    fast 10KB
+    at 0 expect_code 201 POST /v1/jobs -d "{\"id\":\"clear-$1\",\"type\":\"clear\"}"
+    at 0 wait_job "clear-$1" succeeded
+    at 0 expect_code 201 POST /v1/jobs -d "{\"id\":\"$1\",\"type\":\"warmup\"}"
+    until_true 30 row_is 0 "$1" 2 state running || fail "$(cat "$T/answer")"
+    stop_member 2 KILL
+    at 0 expect_code 200 DELETE "/v1/jobs/$1"
+    at 0 wait_job "$1" cancelled
+}
+job_without_2 e
+fast 0
+cp "$PEERS" "$T/not-told"
+PEERS=$T/not-told start_member 2 # the others look for it at its old address
+at 2 wait_job e.p2 succeeded
+items=$(answer progress.items)
+write_peers
+until_true 30 row_is 0 e 2 state succeeded || fail "$(cat "$T/answer")"
+expect "error, samples" "$(answer partitions.2.error) $(answer partitions.2.progress.items)" " $items"
+job_without_2 n
+rm -r "$T/serve-2"
+start_member 2
+until_true 30 row_is 0 n 2 state cancelled || fail "$(cat "$T/answer")"
+
 # server 0 is killed when it has just said yes to a cancel: it is one, everywhere
 at 0 expect_code 201 POST /v1/jobs -d '{"id":"c2","type":"clear"}'
 at 0 wait_job c2 succeeded
