@@ -203,7 +203,8 @@ bool cache_guests_take(struct tier *t, uint64_t bytes);
  * lies in the tier is beyond its limit then. */
 uint64_t cache_guests_found(struct tier *t, uint64_t bytes);
 void cache_guests_give(struct tier *t, uint64_t bytes);
-/* Does the free-space floor allow it? Of files with holes the bytes are taken long before. */
+/* Has the disk room for it above the free-space floor? Of files with holes the bytes are taken long
+ * before. */
 bool cache_guests_may_write(struct tier *t, uint64_t bytes);
 /* A unit lies whole in one of them (or, not `here`, no more); `first`: it begins a sample. It is
  * cached then, and no pack keeps it besides: a copy there goes. Once for each change. */

@@ -426,7 +426,7 @@ void cache_guests_give(struct tier *t, uint64_t bytes)
 bool cache_guests_may_write(struct tier *t, uint64_t bytes)
 {
     ACQUIRE(&t->lock);
-    return above_floor(t, bytes);
+    return above_floor(t, bytes) && tier_free_bytes(t) >= bytes;
 }
 
 bool tier_charge(struct tier *t, uint64_t bytes)

@@ -41,6 +41,7 @@ struct passthrough {
     bool stop;                        /* under lock */
     pthread_t filler;
     bool filler_runs;
+    bool told_full; /* filler only: the log knows that the disk is full */
 };
 
 /* --- the kernel's side --- */
@@ -115,7 +116,8 @@ static int fill(struct frontend *f, struct shard *x, struct err *err)
 
         if (atomic_load(&x->present[i]))
             continue;
-        if (read_pushed(f, x->id, i * UNIT_BYTES, shard_block_len(x, i), &view, err) < 0)
+        if (shard_has_room(x, i, err) < 0 ||
+            read_pushed(f, x->id, i * UNIT_BYTES, shard_block_len(x, i), &view, err) < 0)
             return -1;
         rc = shard_put(x, i, view.ptr, view.len, err);
         view_release(&view);
@@ -123,6 +125,19 @@ static int fill(struct frontend *f, struct shard *x, struct err *err)
             return -1;
     }
     return 0;
+}
+
+/* A disk that stays full is told of once, not with each open. */
+static void note_failed(struct frontend *f, const struct shard *x, const struct err *err)
+{
+    struct passthrough *pt = f->passthrough;
+    bool is_full = err->class == ERR_LIMIT || err->sys == ENOSPC;
+
+    counter_add(&pt->opens.kept->failed, 1);
+    if (!is_full || !pt->told_full)
+        log_warn(f->log, "object of id %llu stays incomplete: %s%s", (unsigned long long)x->id,
+                 err->msg, is_full ? "; so do others, as long as that lasts" : "");
+    pt->told_full |= is_full;
 }
 
 static void *filler_run(void *arg)
@@ -145,10 +160,9 @@ static void *filler_run(void *arg)
         x = shards_use(&pt->shards, x->id, x->size);
         lock_drop(&pt->lock);
         if (fill(f, x, &err) < 0) {
-            counter_add(&pt->opens.kept->failed, 1);
-            log_warn(f->log, "object of id %llu stays incomplete: %s", (unsigned long long)x->id,
-                     err.msg);
+            note_failed(f, x, &err);
         } else if (shard_complete(x)) {
+            pt->told_full = false;
             counter_add(&pt->opens.kept->filled, 1);
         }
         shards_unuse(&pt->shards, x);

@@ -95,6 +95,14 @@ static void give_back(const struct shard *x, uint64_t block)
                     (off_t)(block * UNIT_BYTES), shard_block_len(x, block));
 }
 
+int shard_has_room(const struct shard *shard, uint64_t block, struct err *err)
+{
+    if (!shard->tier || cache_guests_may_write(shard->tier, shard_block_len(shard, block)))
+        return 0;
+    return err_set(err, ERR_LIMIT,
+                   "the disk has too little free space (make room there, or lower --free-space)");
+}
+
 int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err)
 {
     struct block_sum sum = {.crc = crc32c(0, bytes, len), .present = 1};
@@ -102,10 +110,8 @@ int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len
     if (len != shard_block_len(shard, block))
         return err_set(err, ERR_CORRUPT, "block %llu has %zu bytes, not %u",
                        (unsigned long long)block, len, shard_block_len(shard, block));
-    if (shard->tier && !cache_guests_may_write(shard->tier, len))
-        return err_set(err, ERR_LIMIT,
-                       "the disk's free space is at the floor (make room there, or lower "
-                       "--free-space)");
+    if (shard_has_room(shard, block, err) < 0)
+        return -1;
     errno = ENOSPC; /* what a short write means */
     if (pwrite(shard->data, bytes, len, (off_t)(block * UNIT_BYTES)) != (ssize_t)len ||
         pwrite(shard->sums, &sum, sizeof(sum), shard_sum_at(block)) != (ssize_t)sizeof(sum)) {

@@ -110,6 +110,8 @@ struct shard *shard_list_find(const struct shards *s, uint64_t unit);
 
 /* Verifies what the disk has of a shard whose `checked` is false (filler only). */
 void shard_check(struct shard *shard);
+/* Will the disk take a block? Asked before its bytes are fetched. -1 and an err: no. */
+int shard_has_room(const struct shard *shard, uint64_t block, struct err *err);
 /* Stores a block (filler only). -1 and an err: the disk failed or is full. */
 int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err);
 /* Has a block a sum on the disk? And where that is. */
