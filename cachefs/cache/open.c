@@ -250,8 +250,9 @@ static int flush_tier(struct tier *t, struct err *err)
 
 int cache_flush(struct cache *c, struct err *err)
 {
+    int rc = 0;
     for (size_t i = 0; i < c->conf.n_tiers; i++)
-        if (flush_tier(c->tiers[i], err))
-            return err_wrap(err, "cache");
-    return 0;
+        if (flush_tier(c->tiers[i], rc ? NULL : err))
+            rc = -1;
+    return rc ? err_wrap(err, "cache") : 0;
 }

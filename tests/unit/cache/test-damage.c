@@ -558,12 +558,17 @@ Test(damage, a_torn_marker_is_made_anew)
     }
 }
 
-static bool all_synced(struct rig *r)
+static bool tier_synced(const struct tier *t)
 {
     bool all = true;
-    for (struct pack *p = r->cache->tiers[0]->packs; p; p = p->next)
+    for (struct pack *p = t->packs; p; p = p->next)
         all &= p->synced == p->appends;
     return all;
+}
+
+static bool all_synced(struct rig *r)
+{
+    return tier_synced(r->cache->tiers[0]);
 }
 
 /* No file can be opened until the returned limit is set again. */
@@ -594,6 +599,33 @@ Test(damage, what_did_not_reach_the_disk_is_tried_again)
     cr_assert_eq(cache_flush(r.cache, NULL), 0);
     cr_expect(all_synced(&r));
     rig_end(&r);
+}
+
+Test(damage, what_does_not_reach_one_tiers_disk_keeps_no_other_from_its_own)
+{
+    struct rig r;
+    struct err err = {0};
+    char name[32];
+    rig_begin(&r, 300000, 2u << 20, false);
+    char *second = xasprintf("%s-second", r.dir);
+    r.conf.n_tiers = 2;
+    r.conf.tiers[1] = (struct tier_conf){.kind = TIER_HDD, .dir = second, .limit = 64u << 20};
+    rig_open(&r);
+    for (uint64_t unit = 1; unit <= 10; unit++)
+        cr_assert_eq(rig_read(&r, unit, 0, UNIT_BYTES, NULL, &err), 0, "%s", err.msg);
+    cache_drain(r.cache);
+    struct tier *const *tiers = r.cache->tiers;
+    cr_assert(!tier_synced(tiers[0]) && !tier_synced(tiers[1]));
+    pack_name(name, tiers[0]->packs->number, "pack"); /* can't be opened any more: it is a loop */
+    cr_assert_eq(unlinkat(tiers[0]->dir_fd, name, 0), 0);
+    cr_assert_eq(symlinkat(name, tiers[0]->dir_fd, name), 0);
+    cr_expect_eq(cache_flush(r.cache, &err), -1);
+    cr_expect(strstr(err.msg, tiers[0]->dir), "%s", err.msg);
+    cr_expect(tier_synced(tiers[1]));
+    char *copy = xstrdup(second);
+    rig_end(&r);
+    rig_remove(copy);
+    free(copy);
 }
 
 /* Nothing is wrong with a record whose pack can't be mapped: its reader is served, and it stays. */
