@@ -220,9 +220,9 @@ int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint
     content_done(c);
     *ret_n = given.len;
     if (result == 0 && buf)
-        count_read(s, call, given.len, given.from_store);
+        count_read(s, call, given.len, given.from_store || call->from_store);
     else if (result == 0)
-        counter_add(&s->counts->store_reads, given.from_store);
+        *ret_n = given.from_store;
     else if (result < 0)
         counter_add(&s->counts->read_errors, 1);
     return result;

@@ -133,6 +133,7 @@ struct stage_call {
     void (*leave)(void *arg);
     void *arg;
     uint64_t since_ns; /* when the caller asked (monotonic); 0: now */
+    bool from_store;   /* a read, for which the store was waited for before */
 };
 /* The call failed with `err`. True, after a moment: the store was in trouble, and the caller has
  * patience left: make the call again. False: `err` is the answer (EINTR: he waits no longer). */
@@ -197,7 +198,8 @@ int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, c
 int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, int flags,
                     uint64_t *ret_fh, struct err *err);
 /* Fills `buf`; *ret_n < len only at the end of the file. NULL: only what the call would
- * wait for is done, so that its caller has no buffer while it waits. */
+ * wait for is done, so that its caller has no buffer while it waits; *ret_n is 1 if that was the
+ * store, which the call that reads then says. */
 int stage_read(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off, void *buf,
                size_t len, size_t *ret_n, struct err *err);
 int stage_write(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off,
