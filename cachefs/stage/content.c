@@ -17,8 +17,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/falloc.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "clock.h"
@@ -108,6 +110,18 @@ static size_t map_bytes(uint64_t size)
     return (bytes + 4095) & ~(size_t)4095;
 }
 
+/* btrfs writes a page of a file somewhere else each time: on a full disk a store into the mapping
+ * would kill us, though the blocks are allocated. For files of which this is said it does not. What
+ * it then does not sum is a map, which is checked when it is loaded. Other file systems refuse. */
+static void keep_in_place(int fd)
+{
+    int flags;
+    if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags))
+        return;
+    flags |= FS_NOCOW_FL;
+    (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
 /* Opens the map and makes it long enough for `size`. */
 static int map_open(struct content *c, uint64_t size, int flags, struct err *err)
 {
@@ -115,6 +129,8 @@ static int map_open(struct content *c, uint64_t size, int flags, struct err *err
     content_name(c->node->row.ino, true, name);
     if (c->map_fd < 0)
         c->map_fd = openat(c->stage->data_fd, name, O_RDWR | O_CLOEXEC | flags, 0600);
+    if (flags & O_CREAT)
+        keep_in_place(c->map_fd); /* it is empty: later it is too late */
     size_t bytes = map_bytes(size);
     struct stat st;
     /* No store has an object that large: it would only fill the disk. */
