@@ -144,7 +144,10 @@ survives() {
     claim "the reader ends" ended reader
     claim "it has seen no error and no wrong byte" all_right reader
     kubectl delete pod reader >/dev/null
+    claim "its mount ends, which is older than the plugin's pod" until_true 60 eval 'plugin_says 0 | grep -q "NodeUnstageVolume volume=flowers"'
+    claim "no container of that pod had kept a copy" eval '! plugin_says 0 | grep "its processes are told to end"'
 }
+plugin_says() { kubectl -n sampan-system logs "$(plugin_pod "$1")" -c sampan; }
 
 # Another version: the same programs with a mark, so that they are other files.
 upgrade_plugin() {
