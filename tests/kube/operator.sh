@@ -39,7 +39,7 @@ metadata: {name: modest}
 spec: {worker: {replicas: 2, template: {spec: {schedulerName: default-scheduler, containers: [{name: t, image: "x:1", securityContext: {$rights}}]}}}}
 END
     claim "in a namespace of restricted pods a job of such pods runs" kubectl -n strict wait --for=jsonpath='{.status.phase}'=Running pdj/modest --timeout=60s
-    kubectl delete namespace strict >/dev/null
+    kubectl -n strict delete pdj modest --timeout=60s >/dev/null && kubectl delete namespace strict >/dev/null
 }
 
 # The longest names that a label may have, of everything that names are made of.
