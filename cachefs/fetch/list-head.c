@@ -3,6 +3,8 @@
  * may round sizes, a manifest's sum says nothing of a large object's blocks. Without it an object
  * that is replaced by one of the same size could not be told from the one that was listed, and the
  * blocks of a large one could be mixed. A server that answers no HEAD is believed what it listed.
+ * A page may name what is not there, as a link of the server's folder that leads nowhere: the
+ * others are still the set.
  */
 #include <string.h>
 
@@ -92,6 +94,10 @@ static int ask(struct listing *l, struct list_item *item, char etag[160], struct
     if (head_wait(l->fetch, l->store, PRIO_PREFETCH, item->key, &a, &why)) {
         if (may_go_on(l, item, &why))
             return 0;
+        if (why.class == ERR_NOT_FOUND) {
+            item->dangling = true;
+            return 0;
+        }
         if (err)
             *err = why;
         return -1;

@@ -250,7 +250,9 @@ struct list_item {
     /* A common prefix, a sub-folder or an empty object that marks one: key ends in '/'. */
     bool folder;
     bool unfinished; /* grows under a temporary name, or its writer died: no object yet */
-    bool dangling;   /* a local link that leads nowhere, or may not be followed: no object */
+    /* A link of a folder that leads nowhere, or may not be followed, or a name on a web server's
+     * page behind which nothing is: no object. */
+    bool dangling;
 };
 /* What we write under another name until it is whole. */
 #define STORE_TEMP_PREFIX ".sampan-put-"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Web servers that say less: one that answers no HEAD, one that lists neither sizes nor times, one that also leaves the
-# length out of a HEAD of an empty file (as Apache does, whose index pages can be without sizes).
+# length out of a HEAD of an empty file (as Apache does, whose index pages can be without sizes), one that lists a link
+# that leads nowhere.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 make_set --classes 3 --files 40
@@ -17,6 +18,18 @@ until_true 20 curl -s -o "$T/up" "http://127.0.0.1:$port/" || fail "Python's ser
 mount_set "http://127.0.0.1:$port/" --cache "ssd:$CACHE-2=1GiB"
 same_tree "$SRC" "$MNT" # with the times, which it tells to the second
 unmount
+
+# A link that leads nowhere is listed, too: it alone is not in the set, and nothing is deleted for its sake.
+cp -a "$SRC" "$T/before"
+ln -s nothing "$SRC/class-001/gone"
+"$SAMPAN" scan "http://127.0.0.1:$port/" 2>"$T/said" || fail "a link that leads nowhere is the end of a scan: $(cat "$T/said")"
+grep -q 'warning: not in the set: class-001/gone: a link that leads nowhere' "$T/said" || fail "scan: $(cat "$T/said")"
+mkdir "$T/copy" && : >"$T/copy/extra"
+"$SAMPAN" sync "http://127.0.0.1:$port/" "file://$T/copy/" --delete-dst 2>"$T/said" && fail "sync says that all is copied"
+grep -q 'failed: class-001/gone: a link that leads nowhere' "$T/said" || fail "sync: $(cat "$T/said")"
+[ -e "$T/copy/extra" ] || fail "something was deleted"
+rm "$T/copy/extra" "$SRC/class-001/gone"
+same_tree "$T/before" "$T/copy"
 
 : >"$SRC/empty"
 cat >"$T/terse.py" <<'PY'
