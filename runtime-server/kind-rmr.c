@@ -95,7 +95,7 @@ void touches_rmr(const struct json *o, struct bytes *ret)
         struct json item = json_at(&uris, i);
         const char *uri = "";
         json_as_str(&item, &uri, NULL);
-        bytes_addf(ret, "%s%s\n", options_turn(o), uri);
+        options_touch_uri(o, uri, ret);
     }
 }
 

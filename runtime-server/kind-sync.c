@@ -323,12 +323,17 @@ int check_sync(void *server, const struct json *o, struct bytes *ret, struct byt
 
 void touches_sync(const struct json *o, struct bytes *ret)
 {
-    const char *destination = "", *share;
-    json_str(o, "destination", &destination, NULL);
-    /* Two shares have no key in common. */
-    if (json_str(o, "share", &share, NULL) == 0)
-        return;
-    bytes_addf(ret, "%s%s\n", options_turn(o), destination);
+    const char *uri = "";
+    struct json sources = json_get(o, "sources");
+    bool moves = false;
+    json_str(o, "destination", &uri, NULL);
+    options_touch_uri(o, uri, ret);
+    json_bool_or(o, "deleteSrc", false, &moves, NULL);
+    for (size_t i = 0; moves && i < json_count(&sources); i++) {
+        struct json item = json_at(&sources, i);
+        json_as_str(&item, &uri, NULL);
+        options_touch_uri(o, uri, ret);
+    }
 }
 
 /* --- the work --------------------------------------------------------------------------------- */

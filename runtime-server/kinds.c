@@ -89,7 +89,7 @@ int options_copy_paths(const struct json *o, struct json_writer *w, struct err *
 
 /* A job of the cluster takes turns with others of the cluster, and its children with what else
  * their servers do: it holds up none of its own. */
-const char *options_turn(const struct json *o)
+static const char *options_turn(const struct json *o)
 {
     return cluster_is_job(o) ? "cluster" : "";
 }
@@ -108,6 +108,20 @@ void options_touch_paths(const struct json *o, struct bytes *ret)
         json_as_str(&item, &path, NULL);
         bytes_addf(ret, "%s%s/%s\n", turn, mount, path + (*path == '/'));
     }
+}
+
+void options_touch_uri(const struct json *o, const char *uri, struct bytes *ret)
+{
+    const char *folder = store_uri_folder(uri), *share;
+    const char *place = folder ? folder : uri;
+    size_t len = strlen(place);
+    while (len && place[len - 1] == '/')
+        len--;
+    bytes_addf(ret, "%s%.*s", options_turn(o), (int)len, place);
+    /* Two shares have no key in common: each is a place of its own below the address. */
+    if (json_str(o, "share", &share, NULL) == 0)
+        bytes_addf(ret, "/\001%s", share);
+    bytes_add_char(ret, '\n');
 }
 
 /* --- asking the owner ------------------------------------------------------------------------- */

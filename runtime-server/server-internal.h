@@ -217,8 +217,9 @@ void options_copy_compat(const struct json *o, struct json_writer *w);
 int options_check_path(const char *path, struct err *err);
 int options_copy_paths(const struct json *o, struct json_writer *w, struct err *err);
 /* What stands before all that a job touches. */
-const char *options_turn(const struct json *o);
 void options_touch_paths(const struct json *o, struct bytes *ret);
+/* What a job writes or removes there; a local folder is told as paths of mounts are. */
+void options_touch_uri(const struct json *o, const char *uri, struct bytes *ret);
 void options_paths_field(const struct json *o, struct bytes *fields);
 /* Asks the owner of the job's mount, and tells of its progress. `asked`, of a job that asks for a
  * part of its work each time: what was done before, and which share of it all will be done then.
