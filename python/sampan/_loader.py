@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, SupportsIndex, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, SupportsFloat, SupportsIndex, Tuple, Union
 
 from ._arguments import c_text, whole
 
@@ -327,8 +327,8 @@ class Loader:
                  format: Literal["float", "uint8", "raw"] = "float",
                  crop: Literal["random", "centre", "center", "none"] = "random", resize: SupportsIndex = 0,
                  threads: SupportsIndex = 0, depth: SupportsIndex = 4, seed: SupportsIndex = 0, epochs: SupportsIndex = 0,
-                 drop_last: bool = False, flip: bool = True, mean: Optional[Sequence[float]] = None,
-                 std: Optional[Sequence[float]] = None, policy: Literal["fail", "skip"] = "fail",
+                 drop_last: bool = False, flip: bool = True, mean: Optional[Iterable[SupportsFloat]] = None,
+                 std: Optional[Iterable[SupportsFloat]] = None, policy: Literal["fail", "skip"] = "fail",
                  direct: Literal["auto", "off", "only"] = "auto", samples: Optional[Path] = None,
                  max_pixels: SupportsIndex = 0, max_bytes: SupportsIndex = 0, tell_mount: bool = True,
                  resume: Union[Dict[str, Any], str, None] = None) -> None:

@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 import zlib
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, SupportsFloat, SupportsIndex
 
 from ._arguments import whole
 from ._loader import Loader
@@ -56,6 +56,13 @@ def _varint(n: int) -> bytes:
 
 def _number(field: int, n: int) -> bytes:
     return _varint(field << 3) + _varint(n)
+
+
+def _step(step: SupportsIndex) -> int:
+    n = whole("step", step)
+    if not -1 << 63 <= n < 1 << 63:  # _varint() would cut it off
+        raise ValueError(f"step={n}: want a number of 64 bits")
+    return n
 
 
 def _bytes(field: int, data: bytes) -> bytes:
@@ -181,18 +188,18 @@ class LogWriter:
             raise ValueError("the writer is closed")
         return self._files
 
-    def _add(self, tag: str, step: int, kind: str, *of: Any) -> None:
+    def _add(self, tag: str, step: SupportsIndex, kind: str, *of: Any) -> None:
         files = self._open_files()
         if not tag or "%" in tag or "\0" in tag:
             raise ValueError(f"tag={tag!r}: want a name without % (VisualDL takes none)")
-        at, now = whole("step", step), time.time()
+        at, now = _step(step), time.time()
         for form, file in files.items():
             self._append(file, form.value(now, at, tag.encode(), getattr(form, kind)(*of)))
 
-    def add_scalar(self, tag: str, value: float, step: int) -> None:
+    def add_scalar(self, tag: str, value: SupportsFloat, step: SupportsIndex) -> None:
         self._add(tag, step, "scalar", float(value))
 
-    def add_histogram(self, tag: str, values: Any, step: int) -> None:
+    def add_histogram(self, tag: str, values: Any, step: SupportsIndex) -> None:
         """Of all numbers of an array; those that are not finite, or beyond 1e300, are left out."""
         import numpy
 
@@ -205,7 +212,7 @@ class LogWriter:
         with numpy.errstate(over="ignore"):  # in the sum of squares
             self._add(tag, step, "histogram", flat, counts.astype("<f8"), edges.astype("<f8"))
 
-    def add_image(self, tag: str, image: Any, step: int) -> None:
+    def add_image(self, tag: str, image: Any, step: SupportsIndex) -> None:
         """Rows of pixels: height, width and, if there are any, 1 or 3 colours; of uint8, or of floats from 0 to 1."""
         import numpy
 
@@ -221,11 +228,12 @@ class LogWriter:
         pixels = numpy.ascontiguousarray(numpy.broadcast_to(pixels, (*pixels.shape[:2], 3)))
         self._add(tag, step, "image", _png(pixels), pixels.shape[0], pixels.shape[1])
 
-    def add_step(self, step: int, *, loss: Optional[float] = None, accuracy: Optional[float] = None,
-                 learning_rate: Optional[float] = None, epoch: int = 0, batch: int = 0, loader: Optional[Loader] = None) -> None:
+    def add_step(self, step: SupportsIndex, *, loss: Optional[SupportsFloat] = None, accuracy: Optional[SupportsFloat] = None,
+                 learning_rate: Optional[SupportsFloat] = None, epoch: SupportsIndex = 0, batch: SupportsIndex = 0,
+                 loader: Optional[Loader] = None) -> None:
         """What stands at the head of `sampan-train ui`: how it learns, and what its input cost since the call before."""
         self._open_files()
-        place = {"pass": whole("epoch", epoch), "batch": whole("batch", batch), "step": whole("step", step)}
+        place = {"pass": whole("epoch", epoch), "batch": whole("batch", batch), "step": _step(step)}
         learned = {"loss": loss, "accuracy": accuracy, "learning_rate": learning_rate}
         line: Dict[str, Any] = {name: value if value is None else float(value) for name, value in learned.items()}
         if loader is not None:

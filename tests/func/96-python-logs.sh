@@ -27,6 +27,8 @@ with sampan.LogWriter(f"{T}/curves/one") as log, sampan.Loader(f"{T}/pictures", 
                              ("two colours", lambda: log.add_image("x", numpy.zeros((3, 3, 2), "u1"), 1), ValueError),
                              ("wide pixels", lambda: log.add_image("x", numpy.zeros((3, 3), "i4"), 1), TypeError),
                              ("half a step", lambda: log.add_scalar("x", 1, 1.5), TypeError),
+                             ("a step that is cut off", lambda: log.add_scalar("x", 1, 2 ** 64 + 1), ValueError),
+                             ("one without figures", lambda: log.add_step(2 ** 63), ValueError),
                              ("half an epoch", lambda: log.add_step(9, loss=7, epoch=1.5), TypeError)]:
         try:
             call()
