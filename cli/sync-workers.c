@@ -190,21 +190,24 @@ static int call(const struct workers *all, const struct worker *w, const char *m
 {
     const struct member_peer to = {w->url, all->o->store.ca_file, all->token.text};
     struct member_answer answer = {0};
-    const char *why = "no reason is given";
+    char unsaid[48];
+    const char *why = unsaid;
     cleanup_json struct json_doc *doc = NULL;
     cleanup_free char *path = body ? xstrdup("/v1/jobs") : xasprintf("/v1/jobs/%s", w->id);
     int rc = member_request(&to, method, path, body, CALL_NS, &answer, err);
+    unsigned status = rc ? 0 : answer.status;
+    bool refused = status >= 300; /* in whose words? A proxy before the server has others */
     if (!rc)
-        rc = json_parse(&doc, "job", answer.body.data, answer.body.len, err);
-    unsigned status = answer.status;
+        rc = json_parse(&doc, "job", answer.body.data, answer.body.len, refused ? NULL : err);
     bytes_release(&answer.body);
-    if (rc)
+    if (rc && !refused)
         return err_wrap(err, "%s", w->url);
-    if (status < 300) {
+    if (!refused) {
         *ret = take_ptr(&doc);
         return 0;
     }
-    struct json root = json_root(doc);
+    snprintf(unsaid, sizeof unsaid, "it answers with status %u", status);
+    struct json root = doc ? json_root(doc) : (struct json){0};
     json_str(&root, "error", &why, NULL);
     enum err_class class = status >= 500 || status == 429 ? ERR_TRANSIENT
                            : status == 401                ? ERR_DENIED

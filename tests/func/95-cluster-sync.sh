@@ -43,6 +43,15 @@ sampan sync "s3://none-of-ours/a" "s3://$BUCKET/x" --worker "$hosts" --token-fil
 expect "exit code" "$code" 1
 grep -q none-of-ours "$T/err" || fail "$(cat "$T/err")"
 
+# what a proxy before a worker says while that is away is no end of it, in whatever words
+start_proxy "http://127.0.0.1:${member_ports[0]}"
+faults "status=503 key=/v1/jobs/ times=1"
+sync proxied "$PROXY_URL,127.0.0.1:${member_ports[1]}" || fail "$(cat "$T/err")"
+expect "copied" "$(field copied <"$T/out")" 60
+grep -q "a worker is lost, and asked again: $PROXY_URL: it answers with status 503" "$T/err" || fail "$(cat "$T/err")"
+stop_proxy
+rm "$T/proxy.port"
+
 # killed while it copies its share
 (SAMPAN_TIMEOUT=60 sync slow "" --bwlimit 15KB && echo done >"$T/ended") &
 shares() { at 2 ask GET '/v1/jobs?type=sync&state=running' && [ "$(answer jobs)" != "[]" ]; }
