@@ -56,7 +56,8 @@ static size_t slots_for(const char *text, size_t len)
     return n;
 }
 
-/* The path of a line: without blanks at its end, slashes around it, and "./" before it. */
+/* The path of a line: without the '\r' that other systems end it with, slashes around it, and "./"
+ * before it. Blanks are part of a name. */
 static const char *clean_line(const char *line, size_t *len)
 {
     while (*len && line[*len - 1] == '\r')
