@@ -58,6 +58,9 @@ int model_build(struct net *n, const char *name, const struct model_shape *s, st
         (s->h < models[i].smallest || s->w < models[i].smallest))
         return err_set(err, ERR_USAGE, "--image: %dx%d: %s wants at least %dx%d", s->h, s->w, name,
                        models[i].smallest, models[i].smallest);
+    if (models[i].data == MODEL_PICTURES && s->c != MODEL_CHANNELS) /* all readers make these */
+        return err_set(err, ERR_USAGE, "pictures of %d channels: want %d (red, green and blue)",
+                       s->c, MODEL_CHANNELS);
     if (models[i].data == MODEL_PICTURES && s->classes < 2)
         return err_set(err, ERR_USAGE,
                        "%d class%s: want at least 2 (folders of pictures below the data's folder)",

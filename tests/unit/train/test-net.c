@@ -344,3 +344,21 @@ Test(net, bad_number_is_found_where_it_arose)
     net_free(n);
     backend_close(be);
 }
+
+/* A checkpoint says how many there are; whoever decodes a picture writes three. */
+Test(net, pictures_have_three_channels)
+{
+    static const char *const names[] = {"softmax", "mlp", "resnet18", "resnet50"};
+    struct backend *be = cpu(1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (int c = 0; c < 3; c++) {
+            struct model_shape s = {.h = 32, .w = 32, .c = c, .classes = 3, .hidden = 8};
+            struct err err = {0};
+            struct net *n = net_new(be, names[i]);
+            cr_expect(model_build(n, names[i], &s, &err) == -1 &&
+                          strstr(err.msg, "want 3 (red, green and blue)"),
+                      "%s of %d: %s", names[i], c, err.msg);
+            net_free(n);
+        }
+    backend_close(be);
+}
