@@ -123,10 +123,15 @@ static int look_at_mark(const struct place *p, const struct created *v, const ch
     cleanup_bytes struct bytes want = {0};
     mark_text(v, driver, &want);
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        *ret = MARK_NONE;
+        return 0;
+    }
     ssize_t n = fd < 0 ? -1 : read(fd, have, sizeof have);
-    *ret = n < 0                                                             ? MARK_NONE
-           : (size_t)n == want.len && memcmp(have, want.data, want.len) == 0 ? MARK_OURS
-                                                                             : MARK_FOREIGN;
+    if (n < 0)
+        return err_sys(err, errno, "look at the mark of %s: %s", v->prefix, path);
+    *ret =
+        (size_t)n == want.len && memcmp(have, want.data, want.len) == 0 ? MARK_OURS : MARK_FOREIGN;
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -328,5 +329,39 @@ Test(records, a_folder_that_cannot_be_read_to_its_end)
     fails_in = 0;
     cr_expect(n == 2 && failed >= n, "%d of 2 records, %d failures", n, failed);
     state_close(&d);
+    world_remove(&w);
+}
+
+/* In the place of the library's: what ends so cannot be read. */
+static const char *barred;
+
+int open(const char *path, int flags, ...)
+{
+    size_t len = strlen(path), n = barred ? strlen(barred) : 0;
+    if (n && len > n && strcmp(path + len - n, barred) == 0 && (flags & O_ACCMODE) == O_RDONLY) {
+        errno = EMFILE;
+        return -1;
+    }
+    va_list ap;
+    va_start(ap, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    return openat(AT_FDCWD, path, flags, mode);
+}
+
+/* Else an empty claim would be given up without its mark, which would stay for ever. */
+Test(records, a_mark_that_cannot_be_read_is_not_missing)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_create_claim(&w, "c") == RPC_OK, "%s", w.err.msg);
+    cleanup_free char *mark = xasprintf("%s/claims/.sampan-volumes/c.json", w.store);
+    cr_assert(access(mark, F_OK) == 0, "%s", mark);
+    barred = "/mark/c.json";
+    cr_expect(do_delete(&w, "c") == RPC_RESOURCE_EXHAUSTED, "%s", w.err.msg);
+    cr_expect(access(mark, F_OK) == 0);
+    barred = NULL;
+    cr_expect(do_delete(&w, "c") == RPC_OK, "%s", w.err.msg);
+    cr_expect(access(mark, F_OK) != 0);
     world_remove(&w);
 }
