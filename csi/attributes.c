@@ -5,6 +5,7 @@
 
 #include "arguments.h"
 #include "conf.h"
+#include "dir.h"
 #include "hash.h"
 #include "json.h"
 #include "mem.h"
@@ -156,7 +157,7 @@ static int want_tier(const char *v, size_t len, struct err *err)
     bool kind = dir && (strncmp(tier, "mem:", 4) == 0 || strncmp(tier, "ssd:", 4) == 0 ||
                         strncmp(tier, "hdd:", 4) == 0);
     cleanup_free char *folder = kind && size ? xasprintf("%.*s/", (int)(size - dir), dir) : NULL;
-    if (!folder || dir[1] != '/' || size < dir + 3 || strstr(folder, "/../"))
+    if (!folder || dir[1] != '/' || size < dir + 3 || path_leads_up(folder))
         return err_set(
             err, ERR_USAGE,
             "\"%s\": want TIER:/DIR=SIZE, for example ssd:/var/cache/sampan=100GiB (TIER "

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "mem.h"
 #include "object.h"
 #include "owner.h"
@@ -45,7 +46,7 @@ static char *real_of_ours(const struct server *s, const char *path)
     cleanup_free char *copy = xstrdup(path);
     cleanup_free char *real = NULL;
     struct stat st;
-    if (strstr(path, "/../") || (strlen(path) >= 3 && !strcmp(path + strlen(path) - 3, "/..")))
+    if (path_leads_up(path))
         return NULL;
     while (!(real = realpath(copy, NULL))) {
         if (lstat(copy, &st) == 0)

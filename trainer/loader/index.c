@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "dir.h"
 #include "loader-internal.h"
 #include "mem.h"
 
@@ -110,7 +111,7 @@ static int read_list(struct index *x, const char *file, struct err *err)
             continue;
         const char *path = strncmp(line, "./", 2) == 0 ? line + 2 : line;
         int32_t label = cut_label(line);
-        if (*path == '/' || strncmp(path, "../", 3) == 0 || strstr(path, "/../"))
+        if (*path == '/' || path_leads_up(path))
             return err_set(err, ERR_USAGE, "list %s: %s: want a path below the folder", file, path);
         if (check_label(x, label, file, number, path, err))
             return -1;

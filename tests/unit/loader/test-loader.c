@@ -670,14 +670,14 @@ Test(loader, a_list_with_wrong_lines_is_refused_by_line)
         const char *text, *want;
     } rows[] = {
         {"../../etc/passwd 1\n", "../../etc/passwd: want a path below"},
+        {"a/.. 1\n", "a/..: want a path below"},
         {"dog/020.jpg 7\n\ncat/013.jpg\n", "line 3: cat/013.jpg: no label, and lines before"},
         {"dog/020.jpg 7\ncat/013.jpg -1\n", "line 2: cat/013.jpg -1: no label"},
         {"dog/020.jpg 7\ncat/013.jpg 2147483647\n", "line 2: cat/013.jpg 2147483647: no label"},
         {"dog/020.jpg 7\ncat/013.jpg cat\n", "line 2: cat/013.jpg cat: no label"},
         {"dog/020.jpg\ncat/013.jpg 1\n", "line 2: cat/013.jpg: a label, and lines before"},
     };
-    char *dir = picture_set(), *lists = new_folder();
-    char list[512];
+    char *dir = picture_set(), *lists = new_folder(), list[512];
     snprintf(list, sizeof list, "%s/train.txt", lists);
     struct loader_options o = picture_options(dir);
     o.list = list;
