@@ -37,8 +37,10 @@ struct removal {
 int remove_keys(struct removal *r, struct sorter *keys, struct names *folders, const char *trash,
                 const struct remove_watch *watch, struct remove_counts *counts, struct err *err);
 
-/* Was it told to stop? It hears how far it is first, ten times a second at most. `watch` may be
- * NULL. `told_ns`: when it heard, at first 0. */
+/* Was it told to stop? `watch` may be NULL. */
+bool remove_is_over(const struct remove_watch *watch);
+/* The same of who first hears how far it is, ten times a second at most. `told_ns`: when, at first
+ * 0. */
 bool remove_told_to_stop(const struct remove_watch *watch, const struct remove_counts *so_far,
                          uint64_t *told_ns);
 

@@ -27,7 +27,7 @@ struct work {
     struct err err;
 };
 
-static bool was_stopped(const struct remove_watch *watch)
+bool remove_is_over(const struct remove_watch *watch)
 {
     return watch &&
            ((watch->stop && atomic_load(watch->stop)) || (watch->told && watch->told(watch->arg)));
@@ -41,12 +41,12 @@ bool remove_told_to_stop(const struct remove_watch *watch, const struct remove_c
         *told_ns = now;
         watch->progress(watch->arg, so_far);
     }
-    return was_stopped(watch);
+    return remove_is_over(watch);
 }
 
 static bool is_over(const struct work *w)
 {
-    return was_stopped(w->watch);
+    return remove_is_over(w->watch);
 }
 
 static void not_removed(void *arg, const char *key, const struct err *why)
