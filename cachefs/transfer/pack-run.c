@@ -428,7 +428,8 @@ static int work(struct packing *p, struct err *err)
         return -1;
     if (run_is_over(r))
         return 0;
-    if (publish(p, &new, err))
+    /* Packs before the pointer to them, also for a disk that stops. */
+    if (run_sync_disk(r, err) || publish(p, &new, err))
         return -1;
     pack_remove_old(p, &new);
     return 0;

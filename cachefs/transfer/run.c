@@ -315,7 +315,7 @@ int run_check_empty(struct sync_run *r, struct err *err)
                    (unsigned long long)sorter_count(r->dst), store_uri(r->to));
 }
 
-static int sync_disk(const struct sync_run *r, struct err *err)
+int run_sync_disk(const struct sync_run *r, struct err *err)
 {
     if (!(store_caps(r->to) & STORE_LOCAL) || r->conf->dry || r->conf->hasty)
         return 0;
@@ -344,7 +344,7 @@ static int run_phases(struct sync_run *r, struct err *err)
     for (size_t i = 0; i < r->n_sources; i++)
         r->sources[i].same_server = stores_share_server(r->to, r->sources[i].store);
     if (r->conf->pack_size)
-        return run_pack(r, err) || sync_disk(r, err) ? -1 : say_not_deleted(r, err);
+        return run_pack(r, err) || run_sync_disk(r, err) ? -1 : say_not_deleted(r, err);
     if (run_check_empty(r, err) || run_copies(r, err))
         return -1;
     if (!run_is_over(r) && r->deletes && run_delete_extra(r, err))
@@ -355,7 +355,7 @@ static int run_phases(struct sync_run *r, struct err *err)
         return -1;
     if (run_is_over(r))
         return 0;
-    return sync_disk(r, err) ? -1 : say_not_deleted(r, err);
+    return run_sync_disk(r, err) ? -1 : say_not_deleted(r, err);
 }
 
 static int how_it_ended(struct sync_run *r, struct err *err)

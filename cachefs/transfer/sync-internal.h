@@ -196,5 +196,7 @@ int run_pack(struct sync_run *r, struct err *err);
 void pack_write(struct sync_run *r, struct pack_batch *b); /* on workers */
 void pack_batch_free(struct pack_batch *b);
 int run_check_empty(struct sync_run *r, struct err *err);
+/* What was written to a local folder is on its disk. */
+int run_sync_disk(const struct sync_run *r, struct err *err);
 
 #endif
