@@ -225,11 +225,15 @@ static int copy_plain(const struct copying *c, const struct meta *meta, struct e
     bool told = r->conf->perms && meta->known && (store_caps(r->to) & STORE_META);
     meta_to_attrs(meta, &attrs);
     attrs.has_mode = attrs.has_owner = r->conf->perms && meta->known;
-    /* One syncfs at the end does for all; but what is deleted at the source is synced before. */
-    const struct fetch_put_opts opts = {
-        .attrs = &attrs, .meta = told ? &meta->m : NULL, .hasty = !r->conf->delete_src};
-    return c->src->row.size < FETCH_PUT_WHOLE ? copy_small(c, &opts, err)
-                                              : copy_large(c, &opts, err);
+    /* One syncfs at the end does for all; but what is deleted at the source is synced before. And
+     * so is what is written in any order: after a power cut it might have its size, and not its
+     * bytes. */
+    bool large = c->src->row.size >= FETCH_PUT_WHOLE;
+    const struct fetch_put_opts opts = {.attrs = &attrs,
+                                        .meta = told ? &meta->m : NULL,
+                                        .hasty =
+                                            r->conf->hasty || (!large && !r->conf->delete_src)};
+    return large ? copy_large(c, &opts, err) : copy_small(c, &opts, err);
 }
 
 static int copy_link(const struct copying *c, const struct meta *meta, const struct bytes *target,
