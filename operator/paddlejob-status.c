@@ -11,6 +11,7 @@
 #include "paddlejob-internal.h"
 
 #define OVERDUE_S 60
+#define MISSING_S 10
 
 static const char *const mode_names[] = {"PS", "Collective", "Single"};
 
@@ -98,6 +99,20 @@ static bool say_what_holds_up(struct job *j)
     return false;
 }
 
+/* Where nothing else keeps a job from having its pods, they are made with this very decision. Those
+ * that the API server refuses (a quota, the level of the namespace) are told in events. */
+static void say_what_is_missing(struct job *j)
+{
+    if (view_now(j->v) - part_condition_since(&j->conditions, "PodsReady", "False") < MISSING_S)
+        return;
+    for (int r = 0; r < ROLE_N; r++)
+        for (size_t i = 0; i < j->roles[r].n; i++)
+            if (!j->roles[r].pods[i].object)
+                job_says(j,
+                         "pod %s is not there yet (kubectl describe pdj %s tells what is refused)",
+                         j->roles[r].pods[i].name, j->name);
+}
+
 /* --- conditions ------------------------------------------------------------------------------- */
 
 static bool is_phase(const struct job *j, const char *phase)
@@ -115,9 +130,10 @@ static void condition_pods(struct job *j)
             act_event(j->out, false, "Running", "all %zu pods run", n);
         return;
     }
-    if (!say_what_holds_up(j))
-        part_condition(&j->conditions, "PodsReady", "False", j->phase, "%zu of %zu pods run", up,
-                       n);
+    if (say_what_holds_up(j))
+        return;
+    say_what_is_missing(j);
+    part_condition(&j->conditions, "PodsReady", "False", j->phase, "%zu of %zu pods run", up, n);
 }
 
 static void condition_end(struct job *j)

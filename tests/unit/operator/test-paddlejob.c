@@ -114,6 +114,12 @@ static const struct {
          "\"image\":\"i\",\"securityContext\":{\"runAsUser\":7,\"runAsNonRoot\":true,"
          "\"privileged\":false,\"seccompProfile\":{\"type\":\"RuntimeDefault\"}}}]}}}}" OBJECTS END,
      0, 0},
+    /* They were to be made a minute ago. */
+    {"pdj-pods-are-refused",
+     JOB "{" WORKERS(2) "}" STATUS(
+         "\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodsReady\",\"status\":\"False\","
+         "\"lastTransitionTime\":\"2026-11-21T23:59:00Z\"}]") OBJECTS END,
+     0, 0},
     {"pdj-set-goes",
      JOB ARTICLE OBJECTS
      "{\"apiVersion\":\"batch.paddlepaddle.org/v1alpha1\",\"kind\":\"SampleSet\",\"metadata\":{"
