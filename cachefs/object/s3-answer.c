@@ -207,6 +207,8 @@ static const struct code_row codes[] = {
      "the session token is too old: renew the credentials"},
     {"ExpiredTokenException", ERR_DENIED, AGAIN_CREDS,
      "the session token is too old: renew the credentials"},
+    {"XAdminUserNotFound", ERR_DENIED, AGAIN_NO, /* a 404 of versitygw */
+     "this server does not know the access key: check --credentials and --endpoint"},
     {"TokenRefreshRequired", ERR_DENIED, AGAIN_CREDS, "renew the credentials"},
     {"RequestTimeTooSkewed", ERR_DENIED, AGAIN_NO, "set this machine's clock"},
     {"InvalidObjectState", ERR_DENIED, AGAIN_NO, "the object is archived: restore it first"},

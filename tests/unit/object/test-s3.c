@@ -235,6 +235,8 @@ static const struct classify_row {
     {HTTP_GET, 403, ERR("AccessDenied", ""), ERR_DENIED, AGAIN_NO, "check --credentials"},
     {HTTP_GET, 403, ERR("InvalidAccessKeyId", ""), ERR_DENIED, AGAIN_NO,
      "check --credentials and --endpoint"},
+    {HTTP_GET, 404, ERR("XAdminUserNotFound", ""), ERR_DENIED, AGAIN_NO,
+     "does not know the access key"},
     {HTTP_GET, 403, ERR("SignatureDoesNotMatch", ""), ERR_DENIED, AGAIN_NO,
      "the secret key is wrong"},
     {HTTP_GET, 400, ERR("ExpiredToken", ""), ERR_DENIED, AGAIN_CREDS, "renew"},
