@@ -1,6 +1,7 @@
 /* This machine: what mounting needs, and the mounts that are there. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,16 +87,42 @@ void doctor_machine(struct doctor *d)
 
 /* --- mounts ----------------------------------------------------------------------------------- */
 
-static bool answers(const struct control_mount *m, struct err *err)
+/* `version`: of the program that answers. */
+static bool answers(const struct control_mount *m, char version[64], struct err *err)
 {
     cleanup_json struct json_doc *answer = NULL;
-    return ask_ping(m, ASK_PATIENCE_S, &answer, err) == 0;
+    if (ask_ping(m, ASK_PATIENCE_S, &answer, err))
+        return false;
+    struct json root = json_root(answer);
+    snprintf(version, 64, "%s", json_str_at(&root, "version"));
+    return true;
+}
+
+/* What is installed is not what runs: nobody upgraded the mount. */
+static void check_program(struct doctor *d, const struct control_mount *m, const char *version)
+{
+    static const char gone[] = " (deleted)";
+    char link[64], program[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/%d/exe", m->pid);
+    ssize_t len = readlink(link, program, sizeof program);
+    const size_t n = sizeof gone - 1;
+    bool replaced = len > (ssize_t)n && memcmp(program + len - n, gone, n) == 0;
+    bool other = strcmp(version, SAMPAN_VERSION) != 0;
+    if (!replaced && !other)
+        return;
+    cleanup_free char *at = shell_word(m->mountpoint);
+    cleanup_free char *cure = xasprintf("sampan upgrade %s; readers notice nothing", at);
+    finding(d, NOTE,
+            other ? "the mount runs another version of sampan"
+                  : "the mount runs a program that was replaced or removed since",
+            cure, "%s: %s, here is %s", m->mountpoint, version, SAMPAN_VERSION);
 }
 
 /* True: its daemon can be asked more. */
 static bool check_mount(struct doctor *d, const struct control_mount *m)
 {
     struct err why = {0};
+    char version[64];
     cleanup_free char *at = shell_word(m->mountpoint), *set = shell_word(m->uri);
     cleanup_free char *cure = xasprintf("sampan umount %s", at);
     cleanup_free char *heal =
@@ -113,11 +140,13 @@ static bool check_mount(struct doctor *d, const struct control_mount *m)
     else if (m->recovering)
         finding(d, NOTE, "its daemon has died and is being started again",
                 "sampan status shows how it goes", "%s (keeper %d)", m->mountpoint, m->keeper_pid);
-    else if (!answers(m, &why))
+    else if (!answers(m, version, &why))
         finding(d, WRONG, "the mount's process does not answer", cure, "%s: %s", m->mountpoint,
                 why.msg);
-    else
+    else {
         finding(d, SOUND, "mount", NULL, "%s (%s)", m->mountpoint, m->uri);
+        check_program(d, m, version);
+    }
     return m->alive && !m->recovering && !why.class;
 }
 
