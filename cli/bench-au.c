@@ -449,8 +449,9 @@ int bench_au(const char *dir, const struct bench_options *o, struct err *err)
         if (report.runs[i].errors) {
             *err = report.runs[i].first_error;
             err->class = ERR_FAILED;
-            rc = err_wrap(err, "%" PRIu64 " samples of %s failed; the first", report.runs[i].errors,
-                          report.runs[i].dir);
+            char failed[64];
+            conf_format_count(report.runs[i].errors, "sample", failed);
+            rc = err_wrap(err, "%s of %s failed; the first", failed, report.runs[i].dir);
         }
     free(report.runs);
     return rc;

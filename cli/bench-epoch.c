@@ -223,13 +223,14 @@ static int report(struct epoch *e, double seconds, struct err *err)
         jw_end(&w);
         bytes_add_char(&out, '\n');
     } else {
-        char size[32];
+        char size[32], samples[64], errors[64];
         conf_format_size((uint64_t)bytes_rate, size);
-        bytes_addf(
-            &out,
-            "%zu samples in %.2f s: %.0f samples/s, %s/s, p50 %.1f us, p99 %.1f us, max %.1f "
-            "us, %" PRIu64 " errors\n",
-            n, seconds, rate, size, p50, p99, max, atomic_load(&e->errors));
+        conf_format_count(n, "sample", samples);
+        conf_format_count(atomic_load(&e->errors), "error", errors);
+        bytes_addf(&out,
+                   "%s in %.2f s: %.0f samples/s, %s/s, p50 %.1f us, p99 %.1f us, max %.1f us, "
+                   "%s\n",
+                   samples, seconds, rate, size, p50, p99, max, errors);
     }
     return print_out(&out, err);
 }
@@ -248,8 +249,10 @@ static int one_epoch(struct epoch *e, struct err *err)
     if (!result && atomic_load(&e->errors)) {
         *err = e->first_error;
         err->class = ERR_FAILED;
-        result = err_wrap(err, "%" PRIu64 " of %zu samples failed; the first",
-                          atomic_load(&e->errors), e->files->n);
+        char samples[64];
+        conf_format_count(e->files->n, "sample", samples);
+        result =
+            err_wrap(err, "%" PRIu64 " of %s failed; the first", atomic_load(&e->errors), samples);
     }
     return result;
 }

@@ -169,12 +169,12 @@ static int report(struct run *r, double seconds, bool json, struct err *err)
         jw_end(&w);
         bytes_add_char(&out, '\n');
     } else {
-        char size[32];
+        char size[32], objects[64], errors[64];
         conf_format_size((uint64_t)bytes_rate, size);
-        bytes_addf(&out,
-                   "%" PRIu64 " objects in %.2f s: %.0f objects/s, %s/s, %" PRIu64
-                   " retries, %" PRIu64 " errors\n",
-                   r->done, seconds, rate, size, counter_get(&c->retries), r->errors);
+        conf_format_count(r->done, "object", objects);
+        conf_format_count(r->errors, "error", errors);
+        bytes_addf(&out, "%s in %.2f s: %.0f objects/s, %s/s, %" PRIu64 " tried again, %s\n",
+                   objects, seconds, rate, size, counter_get(&c->retries), errors);
     }
     return print_out(&out, err);
 }
@@ -200,7 +200,9 @@ static int fetch_all(struct run *r, const char *set, const struct bench_options 
         return 0;
     *err = r->first_error;
     err->class = ERR_FAILED;
-    return err_wrap(err, "%" PRIu64 " objects failed; the first", r->errors);
+    char failed[64];
+    conf_format_count(r->errors, "object", failed);
+    return err_wrap(err, "%s failed; the first", failed);
 }
 
 static void run_release(struct run *r)

@@ -57,17 +57,16 @@ static int add_json(struct bytes *out, const struct retire *r, const struct evic
 static int add_text(struct bytes *out, const struct retire *r, const struct evict_options *o,
                     const struct remove_counts *n, struct err *err)
 {
-    char size[32], would[64];
+    char size[32], all[64];
     uint64_t samples = retire_samples(r);
     conf_format_size(retire_bytes(r), size);
+    conf_format_count(samples, "sample", all);
     if (o->yes) {
-        bytes_addf(out, "%" PRIu64 " of %" PRIu64 " samples (%s) removed from the store%s\n",
-                   n->removed, samples, size,
+        bytes_addf(out, "%" PRIu64 " of %s (%s) removed from the store%s\n", n->removed, all, size,
                    o->skip_trash ? "" : "; in .trash/ of their source for a day");
         return 0;
     }
-    conf_format_count(samples, "sample", would);
-    bytes_addf(out, "would remove %s, %s, from the store%s\n", would, size,
+    bytes_addf(out, "would remove %s, %s, from the store%s\n", all, size,
                samples ? " (--yes removes them); the oldest:" : "");
     for (uint64_t i = 0; i < samples && i < NAMED; i++) {
         cleanup_bytes struct bytes path = {0};

@@ -14,6 +14,13 @@ static void add_size(struct bytes *out, uint64_t n)
     bytes_add_str(out, text);
 }
 
+static void add_count(struct bytes *out, uint64_t n, const char *one)
+{
+    char text[64];
+    conf_format_count(n, one, text);
+    bytes_add_str(out, text);
+}
+
 double percent_of(double part, double whole)
 {
     return whole > 0 ? 100 * part / whole : 0;
@@ -51,7 +58,9 @@ static void add_reads(struct bytes *out, const struct json *s)
         json_uint_at(&reads, "errors"), json_uint_at(&reads, "corrupt_repaired"));
     bytes_addf(out, "            p50 %.0f us, p99 %.0f us\n", json_num_at(&reads, "p50_us"),
                json_num_at(&reads, "p99_us"));
-    bytes_addf(out, "  fetch     %" PRIu64 " requests, ", json_uint_at(&fetch, "requests"));
+    bytes_add_str(out, "  fetch     ");
+    add_count(out, json_uint_at(&fetch, "requests"), "request");
+    bytes_add_str(out, ", ");
     add_size(out, json_uint_at(&fetch, "bytes"));
     bytes_addf(out, ", %" PRIu64 " retries, %" PRIu64 " hedged, %" PRIu64 " under way\n",
                json_uint_at(&fetch, "retries"), json_uint_at(&fetch, "hedges"),
@@ -87,8 +96,9 @@ static void add_version(struct bytes *out, const struct json *s)
         struct json v = json_at(&versions, i);
         char ago[32];
         conf_format_duration((double)(time(NULL) - (time_t)json_uint_at(&v, "scanned_at")), ago);
-        bytes_addf(out, "            also kept: %.12s, %" PRIu64 " samples, scanned %s ago\n",
-                   json_str_at(&v, "version"), json_uint_at(&v, "samples"), ago);
+        bytes_addf(out, "            also kept: %.12s, ", json_str_at(&v, "version"));
+        add_count(out, json_uint_at(&v, "samples"), "sample");
+        bytes_addf(out, ", scanned %s ago\n", ago);
     }
 }
 
@@ -138,7 +148,9 @@ static void add_peers(struct bytes *out, const struct json *s)
                    json_uint_at(&p, "partition"), json_str_at(&p, "url"),
                    strcmp(state, "version") == 0 ? "not used" : state, *why ? ": " : "", why);
     }
-    bytes_addf(out, "  peers     %zu known, %zu ok, %" PRIu64 " samples (", n, n - unwell, samples);
+    bytes_addf(out, "  peers     %zu known, %zu ok, ", n, n - unwell);
+    add_count(out, samples, "sample");
+    bytes_add_str(out, " (");
     add_size(out, bytes);
     bytes_addf(out, ") came from them\n%s", lines.data);
     if (unwell > PEERS_SHOWN)
@@ -191,16 +203,20 @@ static void add_arriving(struct bytes *out, const struct json *s)
 static void add_share(struct bytes *out, const struct json *s)
 {
     struct json order = json_get(s, "order"), share = json_get(s, "partition");
-    if (*json_str_at(&order, "sampler"))
-        bytes_addf(out, "  order     %s, %" PRIu64 " samples here\n",
-                   json_str_at(&order, "sampler"), json_uint_at(&order, "length"));
+    if (*json_str_at(&order, "sampler")) {
+        bytes_addf(out, "  order     %s, ", json_str_at(&order, "sampler"));
+        add_count(out, json_uint_at(&order, "length"), "sample");
+        bytes_add_str(out, " here\n");
+    }
     if (*json_str_at(&order, "error"))
         bytes_addf(out, "  order     cannot be used: %s\n", json_str_at(&order, "error"));
     if (!json_has(&share, "partitions"))
         return;
-    bytes_addf(out, "  share     partition %" PRIu64 " of %" PRIu64 " (%s), %" PRIu64 " samples, ",
+    bytes_addf(out, "  share     partition %" PRIu64 " of %" PRIu64 " (%s), ",
                json_uint_at(&share, "partition"), json_uint_at(&share, "partitions"),
-               json_str_at(&share, "strategy"), json_uint_at(&share, "samples"));
+               json_str_at(&share, "strategy"));
+    add_count(out, json_uint_at(&share, "samples"), "sample");
+    bytes_add_str(out, ", ");
     add_size(out, json_uint_at(&share, "bytes"));
     if (json_uint_at(&share, "kept_epoch") != json_uint_at(&share, "epoch"))
         bytes_addf(out, "; keeps that of epoch %" PRIu64, json_uint_at(&share, "kept_epoch"));
@@ -221,13 +237,18 @@ static void add_set(struct bytes *out, const struct json *s)
 {
     struct json set = json_get(s, "set");
     uint64_t bad = json_uint_at(&set, "bad_names");
-    bytes_addf(out, "  set       %" PRIu64 " samples, ", json_uint_at(&set, "samples"));
+    bytes_add_str(out, "  set       ");
+    add_count(out, json_uint_at(&set, "samples"), "sample");
+    bytes_add_str(out, ", ");
     add_size(out, json_uint_at(&set, "bytes"));
-    bytes_addf(out, ", %" PRIu64 " folders, version %.12s\n", json_uint_at(&set, "folders"),
-               json_str_at(s, "version"));
-    if (bad)
-        bytes_addf(out, "            not shown: %" PRIu64 " objects (sampan doctor lists them)\n",
-                   bad);
+    bytes_add_str(out, ", ");
+    add_count(out, json_uint_at(&set, "folders"), "folder");
+    bytes_addf(out, ", version %.12s\n", json_str_at(s, "version"));
+    if (bad) {
+        bytes_add_str(out, "            not shown: ");
+        add_count(out, bad, "object");
+        bytes_add_str(out, " (see sampan doctor)\n");
+    }
     add_refresh(out, s);
     add_version(out, s);
     add_arriving(out, s);
@@ -236,7 +257,9 @@ static void add_set(struct bytes *out, const struct json *s)
 static void add_cache(struct bytes *out, const struct json *s)
 {
     struct json cache = json_get(s, "cache"), set = json_get(s, "set");
-    bytes_addf(out, "  cache     %" PRIu64 " samples (%.1f %%), ", json_uint_at(&cache, "samples"),
+    bytes_add_str(out, "  cache     ");
+    add_count(out, json_uint_at(&cache, "samples"), "sample");
+    bytes_addf(out, " (%.1f %%), ",
                percent_of(json_num_at(&cache, "samples"), json_num_at(&set, "samples")));
     add_size(out, json_uint_at(&cache, "bytes"));
     bytes_add_char(out, '\n');
@@ -247,10 +270,12 @@ static void add_warmup(struct bytes *out, const struct json *s)
 {
     struct json warmup = json_get(s, "warmup");
     bytes_addf(out, "  warmup    %s", json_str_at(&warmup, "state"));
-    if (strcmp(json_str_at(&warmup, "state"), "idle") != 0)
-        bytes_addf(out, ", %.1f %%, %" PRIu64 " of %" PRIu64 " samples, %" PRIu64 " failed",
-                   json_num_at(&warmup, "percent"), json_uint_at(&warmup, "samples_done"),
-                   json_uint_at(&warmup, "samples_total"), json_uint_at(&warmup, "failed"));
+    if (strcmp(json_str_at(&warmup, "state"), "idle") != 0) {
+        bytes_addf(out, ", %.1f %%, %" PRIu64 " of ", json_num_at(&warmup, "percent"),
+                   json_uint_at(&warmup, "samples_done"));
+        add_count(out, json_uint_at(&warmup, "samples_total"), "sample");
+        bytes_addf(out, ", %" PRIu64 " failed", json_uint_at(&warmup, "failed"));
+    }
     bytes_add_char(out, '\n');
 }
 

@@ -178,7 +178,9 @@ static void add_mount(struct bytes *out, const struct pair *p)
     add_reads(out, p);
     bytes_add_str(out, "  cached    ");
     add_bar(out, percent(now(p, "cache", "samples"), share(p)));
-    bytes_addf(out, "%" PRIu64 " of %" PRIu64 " samples, ", now(p, "cache", "samples"), share(p));
+    char samples[64];
+    conf_format_count(share(p), "sample", samples);
+    bytes_addf(out, "%" PRIu64 " of %s, ", now(p, "cache", "samples"), samples);
     add_size(out, now_num(p, "cache", "bytes"));
     bytes_add_char(out, '\n');
     add_tiers(out, p);

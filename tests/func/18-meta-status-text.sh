@@ -17,6 +17,16 @@ text_lacks() { # MOUNT PATTERN
 }
 says_lost() { sampan status "$T/m0" | has -E "partition 1, ${URL[1]}.*: lost: .*connect"; }
 
+mkdir -p "$T/single/folder"
+echo x >"$T/single/folder/x"
+(
+    SRC=$T/single CACHE=$T/cache-single
+    mount_set "file://$SRC"
+    cat "$MNT/folder/x" >/dev/null
+    text_has "$MNT" "set +1 sample, .*, 1 folder, "
+    text_has "$MNT" "cache +1 sample .100"
+    unmount
+)
 peer_nodes 2 "file://$SRC"
 all_peers_ok 2
 text_has "$T/m0" 'peers +2 known, 2 ok, '

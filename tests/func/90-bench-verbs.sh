@@ -10,6 +10,13 @@ for name in samples seconds samples_per_s bytes_per_s p50_us p99_us max_us error
 done
 expect "samples" "$(field samples <"$T/epoch.json")" 100
 sampan bench epoch "$SRC" --threads 2 --json | field samples_per_s >/dev/null || fail "a plain folder can be measured too"
+mkdir "$T/single"
+echo x >"$T/single/x"
+for bench in "epoch $T/single" "fetch file://$T/single"; do
+    # shellcheck disable=SC2086 # words
+    sampan bench $bench >"$T/one"
+    grep -Eq '^1 (sample|object) in .*, 0 errors$' "$T/one" || fail "bench $bench says: $(cat "$T/one")"
+done
 refused 1 "read the order $T: Is a directory" sampan bench epoch "$MNT" --order "$T"
 # An order that would be another than the one asked for is refused.
 find "$SRC" -name '*.bin' -printf '%P\n' | head -5 >"$T/list"
