@@ -109,17 +109,18 @@ Test(members, the_file_is_followed, .timeout = 900)
         .peers = path, .partitions = 2, .instance = "0123", .token = no_token, .log = log};
     struct members *m = NULL;
     struct err err = {0};
+    barred = path; /* before threads look at it */
     put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:2\n");
     cr_assert(members_open(&m, &conf, &err) == 0, "%s", err.msg);
     wait_for_url(m, 1, "http://127.0.0.1:2");
     put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:3\n");
     wait_for_url(m, 1, "http://127.0.0.1:3");
-    barred = path;
     atomic_store(&bars, 1);
     put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:4\n");
     wait_for_url(m, 1, "http://127.0.0.1:4");
     cr_expect_eq(atomic_load(&bars), 0);
     members_close(m);
+    barred = NULL;
     log_free(log);
     fclose(out);
     unlink(path);
