@@ -394,7 +394,8 @@ static int first_failure(struct stage *s, struct err *err)
         *err = *why;
     else
         err_set(err, ERR_TRANSIENT, "the store does not take it yet");
-    return err_wrap(err, "not stored: %s, and %zu more", key, n ? n - 1 : 0);
+    return n > 1 ? err_wrap(err, "not stored: %s, and %zu more", key, n - 1)
+                 : err_wrap(err, "not stored: %s", key);
 }
 
 static bool dooms_all_failed(const struct stage *s)
