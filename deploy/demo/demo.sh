@@ -59,7 +59,8 @@ CONF
 # Takes the files below a folder out of the page cache; needs no privilege.
 forget_pages() {
     python3 - "$@" <<'PY'
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 for root in sys.argv[1:]:
     for at, _, names in os.walk(root):
         for name in names:
@@ -85,7 +86,8 @@ row() { # LABEL DIR
     "$SAMPAN" bench epoch "$dir" --threads "$readers" --order shuffle --seed 1 --json --quiet >"$T/epoch"
     reads_so_far "$T/after"
     python3 - "$label" "$T/epoch" "$T/before" "$T/after" "$([ "$dir" = "$T/mnt" ] && echo mount || echo disk)" <<'PY'
-import json, sys
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 label, epoch, before, after, kind = sys.argv[1:]
 epoch, before, after = (json.load(open(f)) for f in (epoch, before, after))
 def grew(name):

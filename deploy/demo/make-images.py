@@ -6,6 +6,7 @@ photographs at thumbnail quality (about 40 to 190 KB).
 """
 import os
 import random
+import signal
 import struct
 import sys
 import zlib
@@ -36,6 +37,7 @@ def picture(rng, colour):
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the demo says enough
     root, count = sys.argv[1], int(sys.argv[2])
     rng, total = random.Random(2026), 0
     for i in range(count):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo reads every byte right, whatever its temporary folder is called, and leaves nothing there: not when it is
-# ended in the middle either, nor when it is told so again while it cleans up. A web server that does not start is named.
+# ended in the middle either (Ctrl-C is answered by no word), nor when it is told so again while it cleans up. A web server that does not start is named.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 need_command nginx
@@ -25,6 +25,21 @@ command kill -TERM -- "-$!"
 code=0
 wait $! || code=$?
 [ $code = 130 ] || [ $code = 143 ] || fail "told to end, it exits with $code" # as what it waited for, if that ends first
+expect "what is left" "$(ls -A "$TMPDIR")" ""
+
+# Ctrl-C while it makes its pictures; a shell's background has it ignored.
+DEMO_IMAGES=20000 "$PYTHON" -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.setsid()
+os.execv(sys.argv[1], sys.argv[1:])' "$demo" >"$T/said" 2>&1 &
+until_true 60 grep -q "^Making" "$T/said"
+making() { [ -n "$(find "$TMPDIR" -name '*.png' -print -quit)" ]; }
+until_true 60 making
+command kill -INT -- "-$!"
+code=0
+wait $! || code=$?
+expect "exit code of Ctrl-C" "$code" 130
+expect "what it says then" "$(tail -n +2 "$T/said")" ""
 expect "what is left" "$(ls -A "$TMPDIR")" ""
 
 mkdir "$T/bin"

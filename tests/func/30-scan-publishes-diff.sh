@@ -2,6 +2,7 @@
 # scan lists a source into a catalog file, counts what changed since, and a mount serves that file, and stays with
 # it, also where its daemon was killed.
 . "$SAMPAN_TESTS/lib/common.sh"
+export SAMPAN_CACHE_DIR=$T/caches # of sets that are not mounted
 . "$SAMPAN_TESTS/lib/keeper.sh"
 need_mount
 make_set --classes 3 --files 7
