@@ -4,7 +4,7 @@
 #   nothing_of_csi       no mount below $T, no daemon, no record, no credential is left
 need_mount
 need_root "the plugin makes bind mounts"
-export T SRC BUCKET=${BUCKET:-}
+export T SRC BUCKET=${BUCKET:-} SAMPAN_CACHE_DIR=$T/caches
 [ -x "$VENV/bin/python" ] && "$VENV/bin/python" -c 'import grpc, google.protobuf' 2>/dev/null || skip "grpcio is not there (make venv)"
 
 end_csi() { # binds first: the owner of a set ends with the last of its mounts
