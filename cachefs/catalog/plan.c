@@ -6,8 +6,8 @@
 #include "build-internal.h"
 
 #include <errno.h>
-#include <strings.h>
 
+#include "dir.h"
 #include "mem.h"
 
 struct plan {
@@ -18,18 +18,6 @@ struct plan {
     int more;                /* `before` stands at an entry that was not passed */
     struct bytes order;      /* sorting key of a folder */
 };
-
-static bool is_image(const struct bytes *key)
-{
-    static const char *const ends[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
-                                       ".pgm", ".tif",  ".tiff", ".webp"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t len = strlen(ends[i]);
-        if (key->len >= len && strncasecmp(key->data + key->len - len, ends[i], len) == 0)
-            return true;
-    }
-    return false;
-}
 
 /* --- the previous version -------------------------------------------------------------------- */
 
@@ -148,7 +136,7 @@ static int plan_sample(void *arg, const struct bytes *key, uint64_t folder,
                   row->p.has_object ? row->object.data ? row->object.data : "" : NULL,
                   row->object.len, row->p.pack_offset, number);
     f->files++;
-    f->images += is_image(key);
+    f->images += name_is_image(key->data, key->len);
     f->fresh_units += old ? 0 : unit_count(row->p.size);
     if (row->p.mtime_ns > f->mtime_ns)
         f->mtime_ns = row->p.mtime_ns;
@@ -217,7 +205,7 @@ static void count_numbers(struct catalog_builder *b)
 
 bool is_numbered(const struct catalog_builder *b, uint64_t folder, const struct bytes *key)
 {
-    return counts(b, folder) && (!b->images_only || is_image(key));
+    return counts(b, folder) && (!b->images_only || name_is_image(key->data, key->len));
 }
 
 static int plan_pass(struct plan *p, struct err *err)

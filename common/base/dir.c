@@ -1,9 +1,10 @@
-/* Reading folders; dots in paths. */
+/* Reading folders; dots in paths; names of images. */
 #include "dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 DIR *dir_of(int fd)
@@ -47,6 +48,18 @@ bool path_leads_up(const char *path)
     for (size_t len; *path; path += len + (path[len] == '/')) {
         len = strcspn(path, "/");
         if (len == 2 && memcmp(path, "..", 2) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool name_is_image(const char *name, size_t len)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                       ".pgm", ".tif",  ".tiff", ".webp"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t n = strlen(ends[i]);
+        if (len >= n && strncasecmp(name + len - n, ends[i], n) == 0)
             return true;
     }
     return false;

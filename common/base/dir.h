@@ -1,5 +1,5 @@
 /*
- * Folders, read entry by entry; and the parts of paths that name no entry.
+ * Folders, read entry by entry; the parts of paths that name no entry, and the names of images.
  */
 #ifndef SAMPAN_BASE_DIR_H
 #define SAMPAN_BASE_DIR_H
@@ -24,5 +24,8 @@ bool part_is_dots(const char *part, size_t len);
 bool name_is_dots(const char *name);
 /* Is ".." one of the parts? What the path names may then lie outside of where it starts. */
 bool path_leads_up(const char *path);
+/* Does the name, or the path, end as those of images do, in any case? Samples are numbered by this,
+ * in a volume's catalog as in a plain folder (docs/formats/catalog.md). */
+bool name_is_image(const char *name, size_t len);
 
 #endif

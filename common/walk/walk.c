@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "dir.h"
 #include "mem.h"
 
 #define DEPTH_MAX 64
-#define COUNT(a)  (sizeof(a) / sizeof((a)[0]))
 
 void file_list_add(struct file_list *l, const char *path, size_t len, uint64_t inode)
 {
@@ -150,15 +148,7 @@ int file_list_classes(struct file_list *ret, const char *dir, struct err *err)
 
 static bool is_image(const char *path)
 {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
-                                          ".pgm", ".tif",  ".tiff", ".webp"};
-    size_t len = strlen(path);
-    for (size_t i = 0; i < COUNT(endings); i++) {
-        size_t n = strlen(endings[i]);
-        if (len >= n && strcasecmp(path + len - n, endings[i]) == 0)
-            return true;
-    }
-    return false;
+    return name_is_image(path, strlen(path));
 }
 
 static void keep_if(struct file_list *l, bool (*wanted)(const char *path))

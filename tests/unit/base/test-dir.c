@@ -57,3 +57,14 @@ Test(dir, dots_are_parts_of_their_own)
     cr_assert_not(name_is_dots("") || name_is_dots("...") || name_is_dots(".a"));
     cr_assert_not(part_is_dots("..", 0) || part_is_dots("a", 1) || part_is_dots("..a", 3));
 }
+
+Test(dir, an_image_is_told_by_how_its_name_ends)
+{
+    static const char *const images[] = {"a/1.JPG", "b.jpeg", ".webp", "x.tar.TiFf"};
+    static const char *const others[] = {"", "jpg", "a.jpg.gz", "a.jpg/1", "a.gif"};
+    for (size_t i = 0; i < sizeof images / sizeof *images; i++)
+        cr_expect(name_is_image(images[i], strlen(images[i])), "%s", images[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        cr_expect(!name_is_image(others[i], strlen(others[i])), "%s", others[i]);
+    cr_expect(!name_is_image("a.jpg", 4), "what lies past the length is not the name's");
+}
