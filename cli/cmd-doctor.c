@@ -107,10 +107,9 @@ const struct command cmd_doctor = {
     .about =
         "Looks at this machine (the FUSE device, fusermount3, the kernel) and at the mounts "
         "registered here: dead and degraded ones, those that run another program than the "
-        "installed "
-        "one, stale registrations, tiers, what could not be "
-        "stored, objects that changed at the source, the other machines that they ask. Of a SET or "
-        "MOUNT that is given it asks the store, too (can it be listed and read, are the clocks "
+        "installed one, stale registrations, tiers, what could not be stored, objects that changed "
+        "at the source, the other machines that they ask. Of a SET or MOUNT that is given it asks "
+        "the store, too (can it be listed and read, are the clocks "
         "together), and looks at its cache folder (permission, space) and for names that no file "
         "system can hold. With --gc it names what sets that are not mounted any more have left "
         "below --cache-dir; nothing is removed. One line a finding; exit code 1 if something is "
