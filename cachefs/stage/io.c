@@ -89,6 +89,7 @@ static int create_node(struct stage *s, const struct stage_call *c, struct node 
     } else {
         err_sys(err, code, "make a staged file: %s/data/%s", s->dir, staged);
         result = disk_failed(s, DISK_DATA, code, err);
+        room_want(s);
     }
     bool begun = result == 0 && journal_begin(s, err) == 0;
     if (!begun || journal_put(s, n, err) || journal_call(s, c, n->row.ino, err) ||

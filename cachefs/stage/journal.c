@@ -30,12 +30,6 @@ static const char *const texts[ST_COUNT] = {
     [ST_PART] = SQL_PART,     [ST_PART_DROP] = SQL_PART_DROP, [ST_PARTS_DROP] = SQL_PARTS_DROP,
 };
 
-static void want_room(struct stage *s)
-{
-    s->room_due = true;
-    cond_signal(&s->clock);
-}
-
 static int failed(struct stage *s, int code, struct err *ret_err)
 {
     struct err own = {0}, *err = ret_err ? ret_err : &own;
@@ -48,7 +42,7 @@ static int failed(struct stage *s, int code, struct err *ret_err)
     if (sys == ENOSPC || sys == EDQUOT)
         err->class = ERR_LIMIT;
     if (err->class == ERR_LIMIT)
-        want_room(s);
+        room_want(s);
     return err->class == ERR_LIMIT ? -1 : disk_failed(s, DISK_JOURNAL, sys ? sys : EIO, err);
 }
 
@@ -87,7 +81,7 @@ int journal_begin(struct stage *s, struct err *err)
 static void count_commit(struct stage *s)
 {
     if (s->commits % ROOM_COMMITS == 0 && room_journal_lacks(s))
-        want_room(s);
+        room_want(s);
     if (++s->commits < CHECKPOINT_COMMITS)
         return;
     s->commits = 0;

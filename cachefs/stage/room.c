@@ -11,6 +11,7 @@
 
 #define SLACK        8192         /* a write may touch a block more at either end */
 #define JOURNAL_ROOM (1ull << 20) /* of the disk that content leaves to the journal */
+#define FILES_ROOM   32           /* and inodes, to files that are to be made */
 
 void drop_list_add(struct stage *s, struct node *n)
 {
@@ -76,8 +77,17 @@ static bool disk_has(const struct stage *s, uint64_t len)
 
 bool room_journal_lacks(const struct stage *s)
 {
-    uint64_t floor, free_now;
-    return look_at_disk(s, &floor, &free_now) && free_now < JOURNAL_ROOM;
+    struct statvfs v;
+    if (fstatvfs(s->data_fd, &v))
+        return false;
+    bool few = v.f_files && v.f_favail < FILES_ROOM; /* 0: it has no number of them */
+    return few || v.f_bavail * (v.f_frsize ? v.f_frsize : 4096) < JOURNAL_ROOM;
+}
+
+void room_want(struct stage *s)
+{
+    s->room_due = true;
+    cond_signal(&s->clock);
 }
 
 void room_for_journal(struct stage *s)

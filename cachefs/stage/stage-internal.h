@@ -219,7 +219,7 @@ struct stage {
     bool no_part_copy; /* the store refused it */
     unsigned commits;  /* since the last checkpoint */
     bool checkpoint_due;
-    bool room_due; /* the journal found, or will soon find, no room on the disk */
+    bool room_due; /* a call found, or will soon find, no room on the disk */
     struct change *tells, **tells_end;
     stage_changed_fn *changed_fn;
     void *changed_arg;
@@ -307,10 +307,11 @@ void tell_change(struct stage *s, uint64_t ino, const char *name);
 int disk_failed(struct stage *s, enum disk_part part, int code, const struct err *err); /* -1 */
 void disk_good(struct stage *s, enum disk_part part);
 
-/* room.c; s->lock held. The disk has less than the journal may need by and by; clean content goes
- * for that, as far as there is any. */
+/* room.c; s->lock held. The disk has less room or fewer inodes than may be needed by and by; clean
+ * content goes for that, as far as there is any. */
 bool room_journal_lacks(const struct stage *s);
 void room_for_journal(struct stage *s);
+void room_want(struct stage *s); /* the clock's thread looks to that */
 
 /* gone.c; s->lock held. What went at the store by our doing lately, for listings that began before;
  * the folders that it lay in are told, too. */
