@@ -101,6 +101,20 @@ static void move_all(struct work *w, struct names *names)
     }
 }
 
+/* versitygw copies no object that marks a folder (400): there is nothing in it, so that another one
+ * will do. */
+static int copy_one(struct work *w, const char *key, const char *to, uint64_t size, struct err *err)
+{
+    struct fetch *f = w->r->fetch;
+    struct store *s = w->r->parent;
+    if (size > FETCH_COPY_MAX)
+        return err_set(err, ERR_LIMIT, "too large to be copied into the trash (use --skip-trash)");
+    if (fetch_copy(f, s, to, s, key, "", err) == 0)
+        return 0;
+    bool marks = size == 0 && key[strlen(key) - 1] == '/';
+    return marks && err->class == ERR_FAILED ? fetch_folder(f, s, to, err) : -1;
+}
+
 /* Copies into the trash; what was not copied is taken out of `names`. */
 static void copy_all(struct work *w, struct names *names, const uint64_t sizes[BATCH])
 {
@@ -113,11 +127,7 @@ static void copy_all(struct work *w, struct names *names, const uint64_t sizes[B
         }
         cleanup_free char *to = xasprintf("%s%s", w->trash, key);
         struct err err = {0};
-        int result = sizes[i] > FETCH_COPY_MAX
-                         ? err_set(&err, ERR_LIMIT,
-                                   "too large to be copied into the trash (use --skip-trash)")
-                         : fetch_copy(w->r->fetch, w->r->parent, to, w->r->parent, key, "", &err);
-        if (result == 0) {
+        if (copy_one(w, key, to, sizes[i], &err) == 0) {
             names->list[kept++] = key;
             continue;
         }

@@ -48,8 +48,16 @@ expect "removed, the folder itself aside" "$(of removed)" 6
 expect "left" "$(s3 keys "$BUCKET" | grep '^m')" "m2/"
 rmr "s3://$BUCKET/m2" --yes --skip-trash
 expect "left" "$(s3 keys "$BUCKET" | grep -c '^m' || true)" 0
-# a failure is named
 start_proxy "$MOTO_URL"
+# one that a server does not copy (versitygw) lies in the trash all the same
+s3 put-bytes "$BUCKET" n/a n/d/ </dev/null
+faults "status=400 key=/n/d/ times=1"
+AWS_ENDPOINT_URL=$PROXY_URL rmr "s3://$BUCKET/n" --yes || fail "what marks a folder stays: $(cat "$T/err")"
+expect "refused" "$(grep -c '^PUT .*/n/d/.* 400 ' "$T/log/proxy.access")" 1
+expect "in the trash" "$(s3 keys "$BUCKET" | grep -c '/n/a$\|/n/d/$')" 2
+expect "left" "$(s3 keys "$BUCKET" | grep -c '^n' || true)" 0
+rmr "s3://$BUCKET/.trash" --yes
+# a failure is named
 faults "status=403 key=delete" "status=403 key=class-001"
 code=0
 AWS_ENDPOINT_URL=$PROXY_URL rmr "s3://$BUCKET/p/class-001" --yes --skip-trash || code=$?
