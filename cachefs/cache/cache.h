@@ -140,7 +140,7 @@ void cache_drop(struct cache *c, uint64_t unit);
 /* Is it in a pack or with a guest, and was not read for so long? Last uses in packs are known to
  * some minutes: in doubt it was used. */
 bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns);
-int cache_clear(struct cache *c, struct err *err);    /* everything, at once */
+void cache_clear(struct cache *c);                    /* everything, at once */
 void cache_evict_to(struct cache *c, uint64_t bytes); /* sum over the tiers */
 /* What nobody read for so long may go for what comes: what is younger stays. Of a set larger than
  * the cache that is read again and again, newcomers would else take the place of what is read next.
@@ -156,7 +156,7 @@ void cache_make_room(struct cache *c, uint64_t bytes);
  * `bytes` of room or copying what lives beside them no longer pays; whatever lives stays.
  */
 uint64_t cache_room(struct cache *c);
-int cache_reclaim(struct cache *c, uint64_t bytes, struct err *err);
+void cache_reclaim(struct cache *c, uint64_t bytes);
 /* Re-reads and verifies a cached unit. 0, or -1 with ERR_CORRUPT (it is ABSENT then) or NOT_FOUND.
  */
 int cache_verify(struct cache *c, uint64_t unit, struct err *err);

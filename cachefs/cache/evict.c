@@ -295,9 +295,8 @@ void cache_make_room(struct cache *c, uint64_t bytes)
         evict_to(c, listed - excess, SPARE_PINNED);
 }
 
-int cache_reclaim(struct cache *c, uint64_t bytes, struct err *err)
+void cache_reclaim(struct cache *c, uint64_t bytes)
 {
-    (void)err;
     uint64_t room = cache_room(c), want = bytes > room ? bytes - room : 0;
     for (size_t i = 0; i < c->conf.n_tiers && want; i++) {
         uint64_t have = packs_bytes(c->tiers[i]);
@@ -306,7 +305,6 @@ int cache_reclaim(struct cache *c, uint64_t bytes, struct err *err)
         uint64_t left = packs_bytes(c->tiers[i]);
         want -= left < have && have - left < want ? have - left : left < have ? want : 0;
     }
-    return 0;
 }
 
 static void forget_any(void *arg, uint64_t unit, const struct place *e)
@@ -325,9 +323,8 @@ static void drop_fills(struct cache *c)
     }
 }
 
-int cache_clear(struct cache *c, struct err *err)
+void cache_clear(struct cache *c)
 {
-    (void)err;
     drop_fills(c);
     passing_clear(c);
     each_place(c, forget_any, c);
@@ -336,7 +333,6 @@ int cache_clear(struct cache *c, struct err *err)
         ask_goal(c->tiers[i], 0, SPARE_NOTHING);
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         wait_goal(c->tiers[i]);
-    return 0;
 }
 
 /* A tier without packs, new or lost in a restart of the machine, holds nothing of any lineage. */
@@ -352,13 +348,15 @@ int cache_bind(struct cache *c, uint64_t lineage, struct err *err)
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         another = another || is_of_another(c->tiers[i], lineage);
     /* Emptied first: a death in between leaves the old lineage, and the next one empties again. */
-    if (another)
+    if (another) {
         log_warn(c->conf.log,
                  "what lies in the tiers was cached by another catalog than that in "
                  "%s: it is dropped, and fetched again",
                  c->dir);
-    if (another && (cache_clear(c, err) || cache_flush(c, err)))
-        return -1;
+        cache_clear(c);
+        if (cache_flush(c, err))
+            return -1;
+    }
     for (size_t i = 0; i < c->conf.n_tiers; i++) {
         struct tier *t = c->tiers[i];
         if (folder_lineage(t->marker_fd) == lineage)

@@ -148,7 +148,7 @@ bool epochs_room_for(struct epochs_run *r, uint64_t want)
         got = drop_dead(r, some);
         if (!got)
             got = drop_later(r, some);
-        cache_reclaim(c, want > got ? want : got, NULL);
+        cache_reclaim(c, want > got ? want : got);
     }
     if (cache_room(c) >= want)
         return true;

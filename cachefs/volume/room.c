@@ -45,7 +45,7 @@ int volume_clear(struct volume *v, const char *const *paths, size_t n, volume_dr
     cached_now(v, &before);
     int rc = targets_collect(&t, c, paths, n, /*share*/ NULL, v->conf.dir, err);
     if (!rc && n == 0)
-        rc = cache_clear(v->cache, err);
+        cache_clear(v->cache);
     if (!rc) {
         drop_targets(v, &t, n > 0, fn, arg);
         dropped_since(v, &before, ret);

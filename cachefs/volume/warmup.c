@@ -471,26 +471,23 @@ static void totals(struct warm *w)
  * by a warmup, the longest unused first, and in whole objects last. What reads bring at this moment
  * is there before it is counted as missing.
  */
-static int make_room(struct warm *w, struct err *err)
+static void make_room(struct warm *w)
 {
     struct cache *cache = w->v->cache;
     cache_drain(cache);
     uint64_t missing = missing_bytes(w);
     if (cache_room(cache) >= missing)
-        return 0;
+        return;
     left_now(w->v);
-    if (cache_reclaim(cache, missing, err))
-        return -1;
+    cache_reclaim(cache, missing);
     cache_make_room(cache, missing);
     cache_guests_make_way(cache, missing, targets_have, &w->targets);
-    return 0;
 }
 
 static int run_rounds(struct warm *w, struct err *err)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        if (make_room(w, err))
-            return -1;
+        make_room(w);
         fetch_round(w);
         if (!ends(w) && cache_flush(w->v->cache, err))
             return -1;
