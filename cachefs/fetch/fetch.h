@@ -94,7 +94,7 @@ struct fetch_get {
      * the caller's own thread. */
     uint32_t len;
     uint64_t object_size; /* what the catalog says; a different one in the answer is ERR_STALE */
-    int64_t mtime_ns;     /* for local stores */
+    int64_t mtime_ns;     /* for local stores, and those of STORE_BLIND_GETS */
     const char *etag;     /* copied; "" : not checked. A different one is ERR_STALE. */
     const char *version;  /* copied; of an older version of the object, or NULL: of the newest */
     bool sum_of_range;    /* the etag is a sum (store_etag_is_sum()) of just the bytes asked for */

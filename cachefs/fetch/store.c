@@ -6,6 +6,7 @@
 #include "gather-internal.h"
 #include "mem.h"
 #include "older-internal.h"
+#include "same-internal.h"
 #include "sync.h"
 
 #define GATHERED_MAX (256u << 10) /* a larger sample is worth a request of its own */
@@ -31,6 +32,7 @@ struct store_read {
     uint32_t off, len;        /* of that, what is asked for */
     struct fetch_get get;     /* what was asked for; key and etag point into `text` */
     bool older;               /* and an older version of it since */
+    bool asked;               /* whether the object still is what the catalog says */
     char text[];
 };
 
@@ -66,6 +68,11 @@ static void on_done(void *arg, const struct err *err)
     if (err && err->class == ERR_STALE && !r->older && older_may_be(layer->older, &r->get)) {
         r->older = true;
         older_get(layer->older, &r->get, err);
+        return;
+    }
+    if (!err && !r->asked && same_must_be_asked(&r->get)) {
+        r->asked = true;
+        same_ask(layer->fetch, &r->get);
         return;
     }
     if (err) {

@@ -62,11 +62,12 @@ enum {
     STORE_MULTIPART = 1 << 3,
     STORE_COPY = 1 << 4,
     STORE_BATCH_DELETE = 1 << 5,
-    STORE_RANGE_200 = 1 << 6, /* a range is answered by 200 with just those bytes (WebHDFS) */
-    STORE_HEADS = 1 << 7,     /* listings give no ETags, some no sizes: a HEAD does (http) */
-    STORE_APPENDS = 1 << 8,   /* objects grow and are renamed (WebHDFS) */
-    STORE_META = 1 << 9,      /* keeps a struct object_meta with an object */
-    STORE_VERSIONS = 1 << 10, /* may keep what an object was before it was replaced (S3) */
+    STORE_RANGE_200 = 1 << 6,   /* a range is answered by 200 with just those bytes (WebHDFS) */
+    STORE_HEADS = 1 << 7,       /* listings give no ETags, some no sizes: a HEAD does (http) */
+    STORE_APPENDS = 1 << 8,     /* objects grow and are renamed (WebHDFS) */
+    STORE_META = 1 << 9,        /* keeps a struct object_meta with an object */
+    STORE_VERSIONS = 1 << 10,   /* may keep what an object was before it was replaced (S3) */
+    STORE_BLIND_GETS = 1 << 11, /* answers do not tell which object their bytes are of (WebHDFS) */
 };
 
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);

@@ -322,7 +322,7 @@ static int webhdfs_classify(struct store *s, const struct http_req *r, const str
 
 const struct store_ops webhdfs_ops = {
     .name = "WebHDFS",
-    .caps = STORE_WRITES | STORE_RANGE_200 | STORE_APPENDS,
+    .caps = STORE_WRITES | STORE_RANGE_200 | STORE_APPENDS | STORE_BLIND_GETS,
     .open = webhdfs_open,
     .get = webhdfs_get,
     .head = webhdfs_head,

@@ -17,4 +17,20 @@ start_webhdfs --no-batch
 mount_set "hdfs://127.0.0.1/class-000" --webhdfs-port "$HDFS_PORT" --webhdfs-user me --cache "ssd:$T/cache2=1GiB"
 same_tree "$SRC/class-000" "$MNT"
 unmount
+# An answer to OPEN does not tell which file its bytes are of: what was replaced since the scan, by one of the same size, is
+# told by its status, and no bytes of two files come together.
+mkdir "$SRC/late"
+head -c 24M /dev/zero | tr '\0' A >"$SRC/late/large"
+for name in small gone; do head -c 5000 /dev/zero | tr '\0' A >"$SRC/late/$name"; done
+touch -d '2026-01-01' "$SRC"/late/*
+mount_set "webhdfs://127.0.0.1:$HDFS_PORT/late" --cache "ssd:$T/cache3=1GiB"
+expect "its begin" "$(head -c 3 "$MNT/large")" AAA
+for name in large small; do tr A B <"$SRC/late/$name" >"$SRC/late/new" && mv "$SRC/late/new" "$SRC/late/$name"; done
+rm "$SRC/late/gone"
+for name in large small gone; do
+    cat "$MNT/$name" >"$T/got" 2>"$T/why" && fail "$name: all of it came"
+    grep -q "Stale file handle" "$T/why" || fail "$name: $(cat "$T/why")"
+    [ -z "$(tr -d A <"$T/got")" ] || fail "$name: bytes of another file"
+done
+unmount
 nothing_left
