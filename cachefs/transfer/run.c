@@ -570,6 +570,10 @@ static void run_init(struct sync_run *r)
 static void run_release(struct sync_run *r)
 {
     fetch_free(r->fetch);
+    for (struct task *t; (t = r->blocked);) { /* of a run whose deletes could not be done */
+        r->blocked = t->next;
+        task_free(t);
+    }
     for (size_t i = 0; i < r->n_sources; i++) {
         store_close(r->sources[i].store);
         free(r->sources[i].at);
