@@ -14,13 +14,14 @@
 uint64_t life_oom_kills(void)
 {
     char text[16384];
+    size_t len = 0;
+    ssize_t n = 1;
     int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    for (; fd >= 0 && n > 0; len += n > 0 ? (size_t)n : 0) /* a call gives a page at most */
+        n = read(fd, text + len, sizeof text - 1 - len);
     if (fd >= 0)
         close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
+    text[len] = '\0';
     const char *row = strstr(text, "\noom_kill ");
     return row ? strtoull(row + sizeof "\noom_kill " - 1, NULL, 10) : 0;
 }
