@@ -95,7 +95,7 @@ ln -s /proc/self/mem "$T/bad/class-000/bad.bin"
 status=0
 sampan bench au "$T/bad" --model cosmoflow --json >"$T/bad.json" 2>"$T/bad.err" || status=$?
 expect "exit" "$status" 1
-grep -q "1 samples of $T/bad failed.*bad.bin" "$T/bad.err" || fail "the reason: $(cat "$T/bad.err")"
+grep -q "1 sample of $T/bad failed.*bad.bin" "$T/bad.err" || fail "the reason: $(cat "$T/bad.err")"
 expect "errors" "$("$PYTHON" -c 'import json, sys; r = json.load(open(sys.argv[1]))["runs"][0]; print(r["errors"], r["met"])' "$T/bad.json")" "1 False"
 refused 2 "unknown model" sampan bench au "$SRC" --model alexnet
 refused 2 "no mounted set" sampan bench au "$SRC" --mode clairvoyant --model cosmoflow
