@@ -280,10 +280,16 @@ static bool above_floor(const struct tier *t, uint64_t bytes)
     return disk_room(t) >= bytes;
 }
 
-/* Lock held. What is left of the limit. */
+/* Lock held. What counts against the limit ... */
+static uint64_t limit_taken(const struct tier *t)
+{
+    return t->used + t->reserved + t->foreign + t->guests + DIR_SLACK;
+}
+
+/* ... and what is left of it. */
 static uint64_t limit_room(const struct tier *t)
 {
-    uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK;
+    uint64_t taken = limit_taken(t);
     return taken < t->limit ? t->limit - taken : 0;
 }
 
@@ -413,7 +419,7 @@ uint64_t cache_guests_found(struct tier *t, uint64_t bytes)
 {
     ACQUIRE(&t->lock);
     t->guests += bytes;
-    uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK;
+    uint64_t taken = limit_taken(t);
     return taken > t->limit ? taken - t->limit : 0;
 }
 
