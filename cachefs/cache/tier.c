@@ -304,7 +304,7 @@ uint64_t tier_room(struct tier *t)
     ACQUIRE(&t->lock);
     if (!health_usable(&t->health, clock_mono_ns()))
         return 0;
-    uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK + t->pack_max;
+    uint64_t taken = limit_taken(t) + t->pack_max;
     uint64_t room = taken < t->limit ? t->limit - taken : 0, disk = disk_room(t);
     return room < disk ? room : disk;
 }
