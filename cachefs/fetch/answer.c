@@ -14,12 +14,18 @@ static bool ok(const struct flight *fl)
     return fl->answer.status / 100 == 2;
 }
 
-static int size_changed(struct flight *fl, const struct fetch_get *g, int64_t came)
+int stale_size(struct err *err, int64_t came, uint64_t size)
 {
-    return err_set(&fl->why, ERR_STALE,
+    return err_set(err, ERR_STALE,
                    "changed at the source since the scan: it has %lld bytes, the catalog says %llu "
                    "(scan again, or mount with --refresh)",
-                   (long long)came, (unsigned long long)g->object_size);
+                   (long long)came, (unsigned long long)size);
+}
+
+int stale_deleted(struct err *err)
+{
+    return err_set(err, ERR_STALE,
+                   "deleted at the source since the scan (scan again, or mount with --refresh)");
 }
 
 static int check_part(struct flight *fl, const struct fetch_get *g)
@@ -27,7 +33,7 @@ static int check_part(struct flight *fl, const struct fetch_get *g)
     const struct http_answer *a = &fl->answer;
     if (a->range_total >= 0 && g->object_size != FETCH_SIZE_UNKNOWN &&
         (uint64_t)a->range_total != g->object_size)
-        return size_changed(fl, g, a->range_total);
+        return stale_size(&fl->why, a->range_total, g->object_size);
     if (a->range_start < 0 || (uint64_t)a->range_start != g->off ||
         (uint64_t)a->range_end != g->off + g->len - 1)
         return err_set(&fl->why, ERR_CORRUPT,
@@ -49,7 +55,7 @@ static int check_whole(struct flight *fl, const struct fetch_get *g)
         if (partial || (*g->etag && strcmp(g->etag, a->etag) == 0))
             return err_set(&fl->why, ERR_CORRUPT, "the server announced %lld bytes instead of %llu",
                            (long long)a->content_length, (unsigned long long)size);
-        return size_changed(fl, g, a->content_length);
+        return stale_size(&fl->why, a->content_length, g->object_size);
     }
     if (partial)
         return 0;
@@ -99,8 +105,7 @@ static void stale_if_gone(const struct flight *fl, struct err *err)
     if (!fl->job->is_get)
         return;
     if (err->class == ERR_NOT_FOUND)
-        err_set(err, ERR_STALE,
-                "deleted at the source since the scan (scan again, or mount with --refresh)");
+        stale_deleted(err);
     else if (fl->answer.status == 412 || fl->answer.status == 416)
         err_set(err, ERR_STALE,
                 "changed at the source since the scan: HTTP %d (scan again, or mount with "

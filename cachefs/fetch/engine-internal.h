@@ -217,6 +217,10 @@ int answer_check_head(struct flight *fl);
 int answer_judge(struct fetch *f, struct flight *fl, CURLcode code, enum again *ret,
                  struct err *err);
 
+/* An object that is not what the catalog says, or is not there. ERR_STALE. */
+int stale_size(struct err *err, int64_t came, uint64_t size);
+int stale_deleted(struct err *err);
+
 /* job.c: the life of a job on the engine's thread */
 /* A failed try that the job's other flight does not make up for. */
 void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry_after_s,
@@ -227,7 +231,8 @@ void jobs_check_clocks(struct fetch *f);
 void job_end_flights(struct fetch *f, struct job *j);
 /* The end of one that failed for good: done() gets the object's name, the reason, the tries. */
 void job_finish_failed(struct fetch *f, struct job *j, const struct err *why);
-/* "get s3://b/k" for error texts; appends. */
+/* "s3://b/k" for error texts; appends. */
+void get_name(const struct fetch_get *g, struct bytes *out);
 void job_name(const struct job *j, struct bytes *out);
 const struct store *job_store(const struct job *j);
 

@@ -20,13 +20,17 @@ const struct store *job_store(const struct job *j)
     return j->is_get ? j->get.store : j->whole.store;
 }
 
+void get_name(const struct fetch_get *g, struct bytes *out)
+{
+    store_add_object_uri(out, store_uri(g->store), g->key, g->key_len);
+}
+
 void job_name(const struct job *j, struct bytes *out)
 {
-    const char *uri = store_uri(job_store(j));
     if (j->is_get)
-        store_add_object_uri(out, uri, j->get.key, j->get.key_len);
+        get_name(&j->get, out);
     else
-        bytes_add_str(out, uri);
+        bytes_add_str(out, store_uri(j->whole.store));
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

@@ -150,8 +150,7 @@ static void run(struct fetch *f, struct job *j)
     if (job_unwanted(j)) /* perhaps while it paused after a failure */
         cancelled(j, &err);
     if (err.class == ERR_NOT_FOUND)
-        err_set(&err, ERR_STALE,
-                "deleted at the source since the scan (scan again, or mount with --refresh)");
+        stale_deleted(&err);
     cleanup_bytes struct bytes name = {0};
     job_name(j, &name);
     err_wrap(&err, "get %s", name.data);

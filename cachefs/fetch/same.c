@@ -32,10 +32,7 @@ static int compare(struct question *q, struct err *err)
         return -1;
     store_meta_of(&q->answer, &seen);
     if ((uint64_t)q->answer.content_length != g->object_size)
-        return err_set(err, ERR_STALE,
-                       "changed at the source since the scan: it has %lld bytes, the catalog says "
-                       "%llu (scan again, or mount with --refresh)",
-                       (long long)q->answer.content_length, (unsigned long long)g->object_size);
+        return stale_size(err, q->answer.content_length, g->object_size);
     if (g->mtime_ns != LIST_MTIME_UNKNOWN && seen.mtime_ns != g->mtime_ns)
         return err_set(err, ERR_STALE,
                        "changed at the source since the scan: it was written at another time than "
@@ -46,13 +43,15 @@ static int compare(struct question *q, struct err *err)
 static void end(struct question *q, struct err *err)
 {
     const struct fetch_get *g = q->get;
+    cleanup_bytes struct bytes name = {0};
     if (err->class == ERR_NOT_FOUND)
-        err_set(err, ERR_STALE,
-                "deleted at the source since the scan (scan again, or mount with --refresh)");
+        stale_deleted(err);
     if (err->class == ERR_STALE)
         counter_add(&q->fetch->counts->stale, 1);
-    if (err->class)
-        err_wrap(err, "get %.*s", (int)g->key_len, g->key);
+    if (err->class) {
+        get_name(g, &name);
+        err_wrap(err, "get %s", name.data);
+    }
     bytes_release(&q->body);
     free(q);
     g->done(g->arg, err->class ? err : NULL);
