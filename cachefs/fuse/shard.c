@@ -157,8 +157,8 @@ static uint64_t spare(const struct shards *s, guests_pick_fn *stays, const void 
     const struct shard *x;
     uint64_t bytes = 0;
 
-    TAILQ_FOREACH(x, &s->by_use, by_use)
-    bytes += may_go(x, stays, ctx) ? shard_cost(x->size) : 0;
+    TAILQ_FOREACH (x, &s->by_use, by_use)
+        bytes += may_go(x, stays, ctx) ? shard_cost(x->size) : 0;
     return bytes;
 }
 
@@ -194,8 +194,7 @@ static bool make_room(struct shards *s, uint64_t need)
     uint64_t room = room_for(s), missing = need > room ? need - room : 0;
     const struct shard *x;
 
-    TAILQ_FOREACH(x, &s->by_use, by_use)
-    {
+    TAILQ_FOREACH (x, &s->by_use, by_use) {
         if (room >= need || x->used_at > idle_since)
             break;
         room += may_go(x, is_pinned, s) ? shard_cost(x->size) : 0;
@@ -519,8 +518,8 @@ void shards_set_tier(struct shards *s, struct tier *tier)
     struct shard *x;
 
     s->tier = tier;
-    TAILQ_FOREACH(x, &s->by_use, by_use)
-    count_all(x, tier, true);
+    TAILQ_FOREACH (x, &s->by_use, by_use)
+        count_all(x, tier, true);
     shrink_to(s, s->used > over ? s->used - over : 0, NULL, NULL);
 }
 

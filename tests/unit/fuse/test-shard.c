@@ -350,8 +350,7 @@ Test(shard, after_a_restart_the_oldest_go_first_too)
     cr_expect_eq(shards_used(&s), half);
     int64_t last = 0;
     struct shard *x;
-    TAILQ_FOREACH(x, &s.by_use, by_use)
-    {
+    TAILQ_FOREACH (x, &s.by_use, by_use) {
         cr_expect_gt(x->used_at, last);
         cr_expect_gt(x->id * 7 % 41, N / 2, "%llu", (unsigned long long)x->id);
         last = x->used_at;
