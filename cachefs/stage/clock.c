@@ -80,7 +80,7 @@ void *clock_main(void *arg)
             continue;
         }
         if (s->room_due) {
-            room_for_journal(s);
+            room_make(s);
             s->room_due = false;
         }
         if (s->conf.commit == COMMIT_INTERVAL && s->dirty_first) {

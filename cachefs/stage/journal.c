@@ -80,7 +80,7 @@ int journal_begin(struct stage *s, struct err *err)
 
 static void count_commit(struct stage *s)
 {
-    if (s->commits % ROOM_COMMITS == 0 && room_journal_lacks(s))
+    if (s->commits % ROOM_COMMITS == 0 && room_is_short(s))
         room_want(s);
     if (++s->commits < CHECKPOINT_COMMITS)
         return;

@@ -54,18 +54,22 @@ static bool drop_one(struct stage *s)
     return true;
 }
 
+static uint64_t unit_of(const struct statvfs *v)
+{
+    return v->f_frsize ? v->f_frsize : 4096;
+}
+
 /* What is kept free, and what is free of that disk. False: nobody knows. */
 static bool look_at_disk(const struct stage *s, uint64_t *ret_floor, uint64_t *ret_free)
 {
     struct statvfs v;
     if (fstatvfs(s->data_fd, &v))
         return false;
-    uint64_t unit = v.f_frsize ? v.f_frsize : 4096;
-    uint64_t floor = (uint64_t)((double)(v.f_blocks * unit) * s->conf.free_fraction);
+    uint64_t floor = (uint64_t)((double)(v.f_blocks * unit_of(&v)) * s->conf.free_fraction);
     if (floor < s->conf.free_bytes)
         floor = s->conf.free_bytes;
     *ret_floor = floor < JOURNAL_ROOM ? JOURNAL_ROOM : floor;
-    *ret_free = v.f_bavail * unit;
+    *ret_free = v.f_bavail * unit_of(&v);
     return true;
 }
 
@@ -75,13 +79,13 @@ static bool disk_has(const struct stage *s, uint64_t len)
     return !look_at_disk(s, &floor, &free_now) || free_now >= floor + len;
 }
 
-bool room_journal_lacks(const struct stage *s)
+bool room_is_short(const struct stage *s)
 {
     struct statvfs v;
     if (fstatvfs(s->data_fd, &v))
         return false;
     bool few = v.f_files && v.f_favail < FILES_ROOM; /* 0: it has no number of them */
-    return few || v.f_bavail * (v.f_frsize ? v.f_frsize : 4096) < JOURNAL_ROOM;
+    return few || v.f_bavail * unit_of(&v) < JOURNAL_ROOM;
 }
 
 void room_want(struct stage *s)
@@ -90,9 +94,9 @@ void room_want(struct stage *s)
     cond_signal(&s->clock);
 }
 
-void room_for_journal(struct stage *s)
+void room_make(struct stage *s)
 {
-    while (room_journal_lacks(s) && drop_one(s)) {
+    while (room_is_short(s) && drop_one(s)) {
     }
 }
 

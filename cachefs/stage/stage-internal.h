@@ -309,8 +309,8 @@ void disk_good(struct stage *s, enum disk_part part);
 
 /* room.c; s->lock held. The disk has less room or fewer inodes than may be needed by and by; clean
  * content goes for that, as far as there is any. */
-bool room_journal_lacks(const struct stage *s);
-void room_for_journal(struct stage *s);
+bool room_is_short(const struct stage *s);
+void room_make(struct stage *s);
 void room_want(struct stage *s); /* the clock's thread looks to that */
 
 /* gone.c; s->lock held. What went at the store by our doing lately, for listings that began before;
