@@ -38,7 +38,8 @@ static void on_failed(void *arg, const char *key, const char *why)
 
 struct remove_watch removing_watch(struct removing *r)
 {
-    return (struct remove_watch){on_failed, on_progress, r, &r->stop, told_to_stop};
+    return (struct remove_watch){
+        .failed = on_failed, .progress = on_progress, .arg = r, .told = told_to_stop};
 }
 
 void removing_add(struct removing *r, const struct remove_counts *n)

@@ -61,6 +61,7 @@ int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err
 void fetch_stop(struct fetch *f);
 void fetch_free(struct fetch *f); /* stops if that was not done, and frees */
 
+#define FETCH_PATIENCE_NS (3 * NS_PER_S) /* of who lets what is in hand end, if it ends soon */
 /* Between its begin, which the caller has filled the first four for, and its end the engine is
  * stopped once `told` has said so for `patience_ns`. */
 struct fetch_stopper {

@@ -12,7 +12,6 @@
 #define CONNECTIONS   64
 #define SORT_MEMORY   (16u << 20)
 #define LIST_PARALLEL 16
-#define STOP_AFTER_NS (3 * NS_PER_S) /* what does not answer is waited for, once told to stop */
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -291,7 +290,7 @@ static bool told_to_stop(void *arg)
 static struct fetch_stopper stopper_of(struct removal *r, const struct remove_watch *watch)
 {
     return (struct fetch_stopper){.fetch = r->fetch,
-                                  .patience_ns = STOP_AFTER_NS,
+                                  .patience_ns = FETCH_PATIENCE_NS,
                                   .told = told_to_stop,
                                   .arg = (void *)(uintptr_t)watch};
 }

@@ -26,9 +26,10 @@ struct remove_watch {
     void (*failed)(void *arg, const char *key, const char *why); /* any thread, one at a time */
     void (*progress)(void *arg, const struct remove_counts *so_far);
     void *arg;
-    const atomic_bool
-        *stop; /* or NULL; it ends with ERR_CANCELLED within seconds, the counts true */
-    bool (*told)(void *arg); /* or NULL; any thread: as `stop`, of who must be asked */
+    /* How it is told to stop, or NULL: it ends with ERR_CANCELLED within seconds, the counts true.
+     */
+    const atomic_bool *stop;
+    bool (*told)(void *arg); /* the same of who must be asked; any thread */
 };
 
 struct removal;

@@ -374,7 +374,7 @@ static int run_threads(struct sync_run *r, struct err *err)
 {
     pthread_t threads[THREADS_MAX];
     struct fetch_stopper stopper = {
-        .fetch = r->fetch, .patience_ns = STOP_AFTER_NS, .told = run_breaks_off, .arg = r};
+        .fetch = r->fetch, .patience_ns = FETCH_PATIENCE_NS, .told = run_breaks_off, .arg = r};
     unsigned n = 0;
     int e = 0;
     if (fetch_stopper_begin(&stopper, err))

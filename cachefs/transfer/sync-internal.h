@@ -17,7 +17,6 @@
 #define SAMPAN_TRANSFER_SYNC_INTERNAL_H
 
 #include "buf.h"
-#include "clock.h"
 #include "fetch.h"
 #include "mem.h"
 #include "metrics.h"
@@ -146,7 +145,6 @@ struct buf *run_buf(struct sync_run *r, size_t cap);
 bool large_enter(struct sync_run *r);
 void large_leave(struct sync_run *r);
 
-#define STOP_AFTER_NS (3 * NS_PER_S) /* what does not answer is waited for, once told to stop */
 /* run-stop.c; any thread, `arg` is the run: told to stop, and what is in hand need not end. */
 bool run_breaks_off(void *arg);
 
