@@ -39,4 +39,13 @@ static inline struct fake_state *fake_state(void)
     return get();
 }
 
+/* The n-th call of this function from now on fails; 0: none. */
+static inline void fake_fail(const char *function, long at, int code)
+{
+    struct fake_state *f = fake_state();
+    snprintf(f->fail_name, sizeof f->fail_name, "%s", function);
+    f->fail_at = at;
+    f->fail_code = code;
+}
+
 #endif

@@ -185,9 +185,7 @@ Test(cuda_errors, within_steps)
         struct net_batch in = {.n = 4, .x = x, .labels = labels};
         cr_assert_eq(open_with(fake_path(), 0, PRECISION_FP32, &b, &err), 0, "%s", err.msg);
         struct net *n = small_net(b, 4, &err);
-        snprintf(f->fail_name, sizeof f->fail_name, "%s", rows[i].function);
-        f->fail_at = 1;
-        f->fail_code = rows[i].code;
+        fake_fail(rows[i].function, 1, rows[i].code);
         for (int k = 0; k < 8; k++) {
             net_step(n, &in, true);
             net_update(n, &u, 4);
@@ -221,9 +219,7 @@ Test(cuda_errors, what_was_handled)
         struct backend *b;
         struct net_batch in = {.n = 4, .x = x, .labels = labels};
         cr_assert_eq(open_with(fake_path(), 0, PRECISION_FP32, &b, &err), 0, "%s", err.msg);
-        snprintf(f->fail_name, sizeof f->fail_name, "%s", rows[i].function);
-        f->fail_at = 1;
-        f->fail_code = rows[i].code;
+        fake_fail(rows[i].function, 1, rows[i].code);
         struct net *n = small_net(b, 4, &err);
         cr_assert(n, "row %zu: %s", i, err.msg);
         for (int k = 0; k < 4; k++) {
@@ -261,9 +257,7 @@ Test(cuda_errors, recording_fails)
             x[k] = (float)(k % 7);
         cr_assert_eq(open_with(fake_path(), 0, PRECISION_FP32, &b, &err), 0, "%s", err.msg);
         struct net *n = small_net(b, 4, &err);
-        snprintf(f->fail_name, sizeof f->fail_name, "%s", rows[i].function);
-        f->fail_at = rows[i].at;
-        f->fail_code = 901;
+        fake_fail(rows[i].function, rows[i].at, 901);
         for (int k = 0; k < 8; k++) {
             net_step(n, &in, true);
             b->ops->get(b, i ? got : want, net_grads(n) + net_floats(n), sizeof got);

@@ -23,7 +23,7 @@ struct way {
     bool measured;      /* times are taken in one step, which others would replay */
     size_t convolution; /* bytes for windows: small ones make several groups of images */
     int steps;
-    const char *refuses; /* this call of cuDNN, the time after the next */
+    const char *refuses; /* this function of cuDNN is refused when it is called again */
 };
 
 #define MEASURED 2
@@ -55,11 +55,9 @@ static struct backend *cuda(const struct way *w)
                              .no_cudnn = w->no_cudnn,
                              .no_recording = w->no_recording,
                              .convolution = w->convolution};
-    struct fake_state *f = fake_state();
-    f->eager_feeds = w->eager_feeds;
-    f->fail_at = w->refuses ? 2 : 0;
-    f->fail_code = 3000; /* CUDNN_STATUS_NOT_SUPPORTED */
-    snprintf(f->fail_name, sizeof f->fail_name, "%s", w->refuses ? w->refuses : "");
+    fake_state()->eager_feeds = w->eager_feeds;
+    if (w->refuses)
+        fake_fail(w->refuses, 2, 3000); /* CUDNN_STATUS_NOT_SUPPORTED */
     cr_assert_eq(backend_cuda(&b, &o, &err), 0, "%s", err.msg);
     return b;
 }
