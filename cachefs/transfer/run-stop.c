@@ -1,7 +1,7 @@
 /*
  * A run that is told to stop begins nothing more, and what is in hand ends. But an answer that does
- * not come is waited for no longer than FETCH_PATIENCE_NS: what that breaks off the next run goes on
- * with. Not while an object goes up in parts: its parts are taken back from the store first.
+ * not come is waited for no longer than FETCH_PATIENCE_NS: what that breaks off the next run goes
+ * on with. Not while an object goes up in parts: its parts are taken back from the store first.
  */
 #include "sync-internal.h"
 
