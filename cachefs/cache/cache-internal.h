@@ -220,6 +220,7 @@ struct tier {
     uint64_t limit, used, reserved, foreign;
     uint64_t guests; /* what cache_guests_take() was given; `foreign` leaves it out then */
     bool has_guests;
+    uint64_t refused_ns;    /* when the writer was told that a guest found no room */
     uint64_t looks, looked; /* at the folder: begun so far, and the one that `foreign` is of */
     uint64_t guest_samples, guest_bytes; /* cache_guests_hold() */
     struct health health;

@@ -199,6 +199,8 @@ struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_
                           void *arg);
 uint64_t cache_guests_room(struct tier *t); /* that cache_guests_take() has now */
 bool cache_guests_take(struct tier *t, uint64_t bytes);
+/* A file was refused: the next finds the room that packs still keep of dropped units. */
+void cache_guests_refused(struct tier *t);
 /* What an earlier process left there: it counts, as the disk has it. Returns by how much all that
  * lies in the tier is beyond its limit then. */
 uint64_t cache_guests_found(struct tier *t, uint64_t bytes);

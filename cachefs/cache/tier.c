@@ -415,6 +415,18 @@ bool cache_guests_take(struct tier *t, uint64_t bytes)
     return true;
 }
 
+void cache_guests_refused(struct tier *t)
+{
+    uint64_t now = clock_mono_ns();
+    {
+        ACQUIRE(&t->lock);
+        if (now - t->refused_ns < NS_PER_S)
+            return;
+        t->refused_ns = now;
+    }
+    writer_poke(t);
+}
+
 uint64_t cache_guests_found(struct tier *t, uint64_t bytes)
 {
     ACQUIRE(&t->lock);

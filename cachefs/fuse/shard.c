@@ -212,12 +212,20 @@ static struct shard *find(const struct shards *s, uint64_t id)
     return x && x->id == id ? x : NULL;
 }
 
+static bool take_room(struct shards *s, uint64_t bytes)
+{
+    if (make_room(s, bytes) && (!s->tier || cache_guests_take(s->tier, bytes)))
+        return true;
+    if (s->tier)
+        cache_guests_refused(s->tier);
+    return false;
+}
+
 static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
 {
     struct shard *x = NULL;
 
-    if (!make_room(s, shard_cost(size)) ||
-        (s->tier && !cache_guests_take(s->tier, shard_cost(size))))
+    if (!take_room(s, shard_cost(size)))
         return NULL;
     x = shard_open(s, id, size);
     if (!x || !shard_list_add(s, x)) {

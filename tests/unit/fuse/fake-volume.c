@@ -458,6 +458,10 @@ bool cache_guests_take(struct tier *t, uint64_t bytes)
     tier->taken += bytes;
     return true;
 }
+void cache_guests_refused(struct tier *t)
+{
+    ((struct fake_tier *)(void *)t)->refused++;
+}
 uint64_t cache_guests_found(struct tier *t, uint64_t bytes)
 {
     struct fake_tier *tier = (struct fake_tier *)(void *)t;

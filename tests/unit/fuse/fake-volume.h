@@ -29,6 +29,7 @@ struct fake_tier {
     uint64_t limit, taken, disk_room;
     int64_t samples, bytes; /* held */
     uint64_t pinned;        /* a sample */
+    unsigned refused;
 };
 
 #endif

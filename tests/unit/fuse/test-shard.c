@@ -434,7 +434,7 @@ Test(shard, a_set_larger_than_the_limit_keeps_what_fits)
 }
 
 /* Packs may have what is left of the tier: none goes for a new one that does not fit beside them.
- */
+ * The tier is told, and may get back what packs keep of dropped units. */
 Test(shard, none_goes_where_packs_leave_no_room)
 {
     struct shards s;
@@ -449,8 +449,10 @@ Test(shard, none_goes_where_packs_leave_no_room)
     clock_advance(IDLE_NS);
     tier.taken += 8 * SMALL;
     cr_expect_null(shards_use(&s, 3, 4 * SHARD_PAGE_BYTES));
+    cr_expect_eq(tier.refused, 1);
     cr_expect_eq(shards_used(&s), 2 * SMALL);
     shards_unuse(&s, shards_use(&s, 3, 1000)); /* one is enough */
+    cr_expect_eq(tier.refused, 1);
     cr_expect_eq(shards_used(&s), 2 * SMALL);
     cr_expect_eq(tier.taken, 10 * SMALL);
     tier.taken -= 8 * SMALL;
