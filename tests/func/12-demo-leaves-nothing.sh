@@ -18,7 +18,8 @@ cat >"$T/again" <<SH
 exec "$S" "\$@"
 SH
 chmod +x "$T/again"
-reading() { grep -q "plain disk, first" "$T/said"; }
+reading() { grep -qs "plain disk, first" "$T/said"; }
+rm "$T/said" # else what the first said is looked at before there is a second
 SAMPAN="$T/again" setsid "$demo" >"$T/said" 2>&1 &
 until_true 60 reading
 command kill -TERM -- "-$!"
@@ -28,11 +29,12 @@ wait $! || code=$?
 expect "what is left" "$(ls -A "$TMPDIR")" ""
 
 # Ctrl-C while it makes its pictures; a shell's background has it ignored.
+rm "$T/said"
 DEMO_IMAGES=20000 "$PYTHON" -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.setsid()
 os.execv(sys.argv[1], sys.argv[1:])' "$demo" >"$T/said" 2>&1 &
-until_true 60 grep -q "^Making" "$T/said"
+until_true 60 grep -qs "^Making" "$T/said"
 making() { [ -n "$(find "$TMPDIR" -name '*.png' -print -quit)" ]; }
 until_true 60 making
 command kill -INT -- "-$!"
