@@ -1,6 +1,7 @@
 /*
  * What the files of a sync share. Its way:
  *
+ *   asked.c    what was asked for: refused, or the stores opened
  *   listing.c  sources and destination -> two sorters (and one of uploads left behind)
  *   join.c     both sorters side by side, in key order; patterns, range, share, list of files
  *   walk.c     the walk that copies: what is to be done with each key
@@ -145,8 +146,9 @@ struct buf *run_buf(struct sync_run *r, size_t cap);
 bool large_enter(struct sync_run *r);
 void large_leave(struct sync_run *r);
 
-/* run-stop.c; any thread, `arg` is the run: told to stop, and what is in hand need not end. */
-bool run_breaks_off(void *arg);
+/* asked.c: the stores of `conf`, checked, and its list of files. */
+int run_open_stores(struct sync_run *r, struct err *err);
+int run_load_list(struct sync_run *r, struct err *err);
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
