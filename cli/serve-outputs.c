@@ -141,6 +141,7 @@ static int open_store(struct mount *m, struct outputs *p, struct err *err)
     fetch.bandwidth = o->bandwidth;
     fetch.hedge = !o->no_hedge;
     fetch.verify_md5 = o->verify_etag;
+    fetch.away_ns = 0; /* the stage waits itself, and knows for whom */
     fetch.log = m->log.log;
     return store_open(&p->store, m->conf->set, &store, err) || fetch_new(&p->fetch, &fetch, err)
                ? -1

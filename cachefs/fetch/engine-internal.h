@@ -66,6 +66,9 @@ struct job {
     struct whole whole;
     struct flight *main, *hedge;
     unsigned tries, stale_seen, rebuilt;
+    /* Tries without an answer: those that the store's being away excuses; when the last ended. */
+    unsigned excused;
+    uint64_t unanswered_ns;
     bool sum_seen; /* a body had a wrong sum ... */
     uint32_t sum;  /* ... and this CRC-32C */
     bool fresh;    /* the next try opens a connection of its own */

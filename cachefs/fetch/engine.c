@@ -27,6 +27,7 @@ void fetch_conf_defaults(struct fetch_conf *c)
         .try_timeout_ns = 10 * NS_PER_S,
         .budget_ns = 60 * NS_PER_S,
         .connect_timeout_ns = 5 * NS_PER_S,
+        .away_ns = 60 * NS_PER_S,
         .cut_page_ns = 40 * NS_PER_MS,
         .hedge = true,
     };

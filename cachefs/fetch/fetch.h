@@ -40,6 +40,8 @@ struct fetch_conf {
     uint64_t try_timeout_ns;     /* no byte for this long ends a try (10 s) */
     uint64_t budget_ns;          /* a transfer as a whole, retries included (60 s) */
     uint64_t connect_timeout_ns; /* 5 s */
+    /* For so long after a store fell silent, a restart for example, no tries are counted (60 s). */
+    uint64_t away_ns;
     /* Where pages of a listing come faster (40 ms: 25 000 keys a second), one follows the other;
      * else a long folder is listed at several places at once, if the server is one for it. */
     uint64_t cut_page_ns;

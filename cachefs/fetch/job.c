@@ -169,6 +169,28 @@ static void park(struct fetch *f, struct job *j, uint64_t pause_ns)
     engine_due(f, j->due_ns);
 }
 
+/* Anything but silence, or what a gateway says in the place of a server that is away. */
+static bool is_answered(const struct flight *fl)
+{
+    int status = fl->answer.status;
+    return status && (status < 502 || status > 504);
+}
+
+static struct store *store_of(const struct flight *fl)
+{
+    return (struct store *)job_store(fl->job);
+}
+
+/* Tries tell an object that cannot be had, or a wrong address, from what passes: none of that is
+ * said by a store that did answer, and since this job's try before has answered nobody. */
+static void note_silence(struct fetch *f, struct flight *fl)
+{
+    struct job *j = fl->job;
+    uint64_t since = store_silent_since_ns(store_of(fl), f->now_ns);
+    j->excused += since <= j->unanswered_ns && f->now_ns - since < f->conf.away_ns;
+    j->unanswered_ns = f->now_ns;
+}
+
 void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry_after_s,
                 const struct err *err)
 {
@@ -183,6 +205,7 @@ void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry
     f->seed = hash_mix64(f->seed + 1);
     const struct retry_ask ask = {.how = how_to_go_on(j, again, err),
                                   .tries = j->tries ? j->tries : 1,
+                                  .excused = j->excused,
                                   .elapsed_ns = spent_ns(f, j),
                                   .server_asks_ns = retry_after_s * NS_PER_S,
                                   .now_ns = f->now_ns,
@@ -208,6 +231,10 @@ void flight_landed(struct fetch *f, struct flight *fl, CURLcode code)
     struct job *j = fl->job;
     struct err err = {0};
     enum again again = OVER;
+    if (is_answered(fl))
+        store_answered(store_of(fl));
+    else
+        note_silence(f, fl);
     if (answer_judge(f, fl, code, &again, &err) == 0) {
         land_well(f, fl);
         return;

@@ -54,6 +54,7 @@ static int run(struct download *d, const struct peer_catalog *c, struct http_ans
     fetch_conf_defaults(&conf);
     conf.connections = 1;
     conf.max_tries = 1; /* what the sink took of a broken try cannot be taken back here */
+    conf.away_ns = 0;
     conf.budget_ns = 3600 * NS_PER_S;
     if (store_open(&store, d->url, &store_conf, err))
         return -1;

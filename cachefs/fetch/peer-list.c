@@ -306,6 +306,7 @@ static int engine_start(struct peer_layer *l, struct err *err)
     struct fetch_conf conf;
     fetch_conf_defaults(&conf);
     conf.max_tries = 1;
+    conf.away_ns = 0;
     conf.hedge = false;
     conf.connect_timeout_ns = NS_PER_S;
     /* Whole requests have three times that. */

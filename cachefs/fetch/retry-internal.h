@@ -45,7 +45,8 @@ struct retry_ask {
     uint64_t elapsed_ns;
     uint64_t server_asks_ns; /* Retry-After; 0: nothing */
     uint64_t now_ns;
-    uint64_t random; /* evenly drawn from all 64 bits */
+    uint64_t random;  /* evenly drawn from all 64 bits */
+    unsigned excused; /* tries that count for the pause alone */
 };
 /* True: try again after *ret_pause_ns. */
 bool retry_decide(const struct retry_policy *p, struct retry_budget *b, const struct retry_ask *ask,

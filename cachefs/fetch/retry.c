@@ -52,7 +52,8 @@ static uint64_t jittered_pause(const struct retry_policy *p, unsigned tries, uin
 bool retry_decide(const struct retry_policy *p, struct retry_budget *b, const struct retry_ask *ask,
                   uint64_t *ret_pause_ns)
 {
-    if (ask->how == RETRY_NEVER || ask->tries >= p->max_tries || ask->elapsed_ns >= p->budget_ns)
+    if (ask->how == RETRY_NEVER || ask->tries - ask->excused >= p->max_tries ||
+        ask->elapsed_ns >= p->budget_ns)
         return false;
     uint64_t pause = 0;
     if (ask->how == RETRY_PAUSE) {

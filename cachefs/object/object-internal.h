@@ -64,6 +64,7 @@ struct store {
     bool path_style;
     struct creds_conf creds_conf;
     struct log *log;
+    _Atomic uint64_t silent_since_ns;
 
     struct lock lock; /* RANK_STORE_CREDS; guards all below */
     struct cond refreshed;

@@ -52,6 +52,7 @@ static struct store *store_new(const struct store_ops *ops, const struct store_c
         if (k->session_token)
             secret_set(&s->creds_conf.token, k->session_token, strlen(k->session_token));
     }
+    s->silent_since_ns = UINT64_MAX;
     lock_init(&s->lock, RANK_STORE_CREDS, "store-creds");
     cond_init(&s->refreshed);
     return s;
@@ -142,6 +143,19 @@ void store_add_object_uri(struct bytes *out, const char *uri, const char *key, s
     if (len && uri[len - 1] != '/')
         bytes_add_char(out, '/');
     bytes_add(out, key, key_len);
+}
+
+void store_answered(struct store *s)
+{
+    if (atomic_load_explicit(&s->silent_since_ns, memory_order_relaxed))
+        atomic_store_explicit(&s->silent_since_ns, 0, memory_order_relaxed);
+}
+
+uint64_t store_silent_since_ns(struct store *s, uint64_t now_ns)
+{
+    uint64_t since = 0;
+    atomic_compare_exchange_strong(&s->silent_since_ns, &since, now_ns);
+    return since ? since : now_ns;
 }
 
 unsigned store_caps(const struct store *s)

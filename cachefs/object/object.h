@@ -103,6 +103,11 @@ int store_creds_refresh(struct store *s, bool force, struct err *err);
 /* Wall clock; UINT64_MAX: never, or none are needed; 0: they were not looked up yet. */
 uint64_t store_creds_expire_ns(const struct store *s);
 
+/* Who sends requests tells it of each that the store answered, and of each that came to nothing:
+ * then it learns since when (monotonic) all did. UINT64_MAX: none was answered yet. */
+void store_answered(struct store *s);
+uint64_t store_silent_since_ns(struct store *s, uint64_t now_ns);
+
 /* --- building requests. Keys are relative to the store's prefix. ------------------------------ */
 
 int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,

@@ -67,6 +67,7 @@ void probe_release(struct store_probe *p)
 void probe_patience(struct fetch_conf *c)
 {
     c->max_tries = TRIES;
+    c->away_ns = 0;
     c->budget_ns = BUDGET_S * NS_PER_S;
 }
 

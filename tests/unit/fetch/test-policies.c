@@ -71,16 +71,17 @@ static const struct retry_row {
     bool again;
     uint64_t pause_ms;
 } retry_rows[] = {
-    {"never", {RETRY_NEVER, 1, 0, 0, AT, 0}, false, 0},
-    {"at once", {RETRY_AT_ONCE, 1, 0, 0, AT, 77}, true, 0},
-    {"least jitter", {RETRY_PAUSE, 1, 0, 0, AT, 0}, true, 0},
-    {"most jitter", {RETRY_PAUSE, 1, 0, 0, AT, 100 * NS_PER_MS}, true, 100},
-    {"doubled", {RETRY_PAUSE, 3, 0, 0, AT, 400 * NS_PER_MS}, true, 400},
-    {"capped", {RETRY_PAUSE, 5, 0, 0, AT, 1000 * NS_PER_MS}, true, 1000},
-    {"asked by the server", {RETRY_PAUSE, 1, 0, 2 * NS_PER_S, AT, 5}, true, 2000},
-    {"tries used up", {RETRY_PAUSE, 6, 0, 0, AT, 0}, false, 0},
-    {"time used up", {RETRY_PAUSE, 2, 60 * NS_PER_S, 0, AT, 0}, false, 0},
-    {"server asks too long", {RETRY_PAUSE, 1, 0, 61 * NS_PER_S, AT, 0}, false, 0},
+    {"never", {RETRY_NEVER, 1, 0, 0, AT, 0, 0}, false, 0},
+    {"at once", {RETRY_AT_ONCE, 1, 0, 0, AT, 77, 0}, true, 0},
+    {"least jitter", {RETRY_PAUSE, 1, 0, 0, AT, 0, 0}, true, 0},
+    {"most jitter", {RETRY_PAUSE, 1, 0, 0, AT, 100 * NS_PER_MS, 0}, true, 100},
+    {"doubled", {RETRY_PAUSE, 3, 0, 0, AT, 400 * NS_PER_MS, 0}, true, 400},
+    {"capped", {RETRY_PAUSE, 5, 0, 0, AT, 1000 * NS_PER_MS, 0}, true, 1000},
+    {"asked by the server", {RETRY_PAUSE, 1, 0, 2 * NS_PER_S, AT, 5, 0}, true, 2000},
+    {"tries used up", {RETRY_PAUSE, 6, 0, 0, AT, 0, 0}, false, 0},
+    {"a try excused", {RETRY_PAUSE, 6, 0, 0, AT, 0, 1}, true, 0},
+    {"time used up", {RETRY_PAUSE, 2, 60 * NS_PER_S, 0, AT, 0, 0}, false, 0},
+    {"server asks too long", {RETRY_PAUSE, 1, 0, 61 * NS_PER_S, AT, 0, 0}, false, 0},
 };
 
 Test(retry, decisions)
@@ -99,7 +100,7 @@ Test(retry, a_storm_is_stretched_to_ten_retries_a_second)
 {
     struct retry_budget b;
     retry_budget_init(&b, AT);
-    const struct retry_ask ask = {RETRY_PAUSE, 1, 0, 0, AT, 0};
+    const struct retry_ask ask = {RETRY_PAUSE, 1, 0, 0, AT, 0, 0};
     uint64_t pause = 0;
     unsigned now = 0, later = 0;
     while (retry_decide(&policy, &b, &ask, &pause))
@@ -112,7 +113,7 @@ Test(retry, a_success_brings_a_token_back)
 {
     struct retry_budget b;
     retry_budget_init(&b, AT);
-    const struct retry_ask ask = {RETRY_PAUSE, 1, 0, 0, AT, 0};
+    const struct retry_ask ask = {RETRY_PAUSE, 1, 0, 0, AT, 0, 0};
     uint64_t pause = 0;
     for (unsigned i = 0; i < RETRY_TOKENS; i++)
         retry_decide(&policy, &b, &ask, &pause);

@@ -55,6 +55,7 @@ void bench_connect(struct bench *b)
     struct fetch_conf fc;
     fetch_conf_defaults(&fc);
     fc.max_tries = 4;
+    fc.away_ns = 0;
     fc.hedge = false;
     cr_assert_eq(fetch_new(&b->fetch, &fc, &err), 0, "%s", err.msg);
 }

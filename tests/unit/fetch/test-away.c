@@ -1,0 +1,42 @@
+/* A store that answers nobody for a while. */
+#include <criterion/criterion.h>
+
+#include "engine-internal.h"
+#include "server.h"
+
+static struct server server;
+static struct fetch *engine;
+
+static int get_of(const char *key, unsigned *ret_tries)
+{
+    char path[100];
+    struct got g;
+    struct err err = {0};
+    got_prepare(&g, &server, key, 0, 1, 1);
+    cr_assert_eq(fetch_get(engine, &g.get, &err), 0, "%s", err.msg);
+    got_wait(&g);
+    snprintf(path, sizeof path, "/_count/b/%s", key);
+    *ret_tries = server_number(&server, path);
+    int rc = got_right(&g) ? 0 : -1;
+    got_release(&g);
+    return rc;
+}
+
+Test(away, tries_are_not_counted_while_a_store_that_answered_is_away)
+{
+    unsigned tries;
+    server_start(&server);
+    engine = engine_new(3);
+    cr_expect_eq(get_of("size=1,drop=4/wrong-address", &tries), -1);
+    cr_expect_eq(tries, 3, "%u", tries);
+    cr_expect_eq(get_of("size=1/well", &tries), 0);
+    cr_expect_eq(get_of("size=1,drop=5/restart", &tries), 0);
+    cr_expect_eq(tries, 6, "%u", tries);
+    cr_expect_eq(get_of("size=1,truncate=4/broken", &tries), -1); /* an answer */
+    cr_expect_eq(tries, 3, "%u", tries);
+    engine->conf.away_ns = 0; /* it has been away for longer */
+    cr_expect_eq(get_of("size=1,drop=5/gone", &tries), -1);
+    cr_expect_eq(tries, 3, "%u", tries);
+    fetch_free(engine);
+    server_stop(&server);
+}
