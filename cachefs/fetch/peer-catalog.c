@@ -44,6 +44,23 @@ static int take(void *arg, const void *data, size_t len, struct err *err)
     return 0;
 }
 
+static bool told_to_stop(void *arg)
+{
+    const struct peer_catalog *c = arg;
+    return c->stop && atomic_load(c->stop);
+}
+
+static int get(struct fetch *f, const struct fetch_request *r, const struct peer_catalog *c,
+               struct err *err)
+{
+    struct fetch_stopper stopper = {.fetch = f, .told = told_to_stop, .arg = (void *)c};
+    if (fetch_stopper_begin(&stopper, err))
+        return -1;
+    int rc = fetch_sink(f, r, err);
+    fetch_stopper_end(&stopper);
+    return rc;
+}
+
 static int run(struct download *d, const struct peer_catalog *c, struct http_answer *ret,
                struct err *err)
 {
@@ -62,7 +79,7 @@ static int run(struct download *d, const struct peer_catalog *c, struct http_ans
     if (!rc) {
         const struct fetch_request r = {
             .store = store, .build = build, .build_arg = d, .answer = ret, .sink = take, .arg = d};
-        rc = fetch_sink(f, &r, err);
+        rc = get(f, &r, c, err);
         fetch_free(f);
     }
     store_close(store);

@@ -67,7 +67,8 @@ struct peer_catalog {
     const char *url;        /* http(s)://HOST:PORT/v1/catalog/DIGEST or …/current */
     const char *token_file; /* NULL or "": none */
     const char *ca_file;
-    const char *had; /* "DIGEST-IDS" of the one that is here; NULL: none */
+    const char *had;         /* "DIGEST-IDS" of the one that is here; NULL: none */
+    const atomic_bool *stop; /* it is broken off once that is set; NULL: never */
 };
 /* Into `file`, unchecked. Waits. 1: it is there; 0: the server has still the one that was had; -1.
  */

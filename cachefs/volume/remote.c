@@ -81,7 +81,8 @@ static int fetch_once(struct volume *v, const char *folder, struct catalog **ret
     const struct peer_catalog c = {.url = v->conf.catalog,
                                    .token_file = v->conf.peer_token_file,
                                    .ca_file = v->conf.store.ca_file,
-                                   .had = had};
+                                   .had = had,
+                                   .stop = &v->closing};
     int rc = peer_catalog_fetch(&c, file, err);
     if (rc <= 0)
         return rc ? rc : version_told(v, folder, ret, err);
@@ -90,18 +91,26 @@ static int fetch_once(struct volume *v, const char *folder, struct catalog **ret
     return rc ? -1 : 1;
 }
 
+static void pause_between_tries(struct volume *v)
+{
+    uint64_t end = clock_mono_ns() + NS_PER_S, now;
+    ACQUIRE(&v->lock);
+    while (!atomic_load(&v->closing) && (now = clock_mono_ns()) < end)
+        cond_wait_for(&v->changed, &v->lock, end - now);
+}
+
 int version_fetch(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
 {
     for (int i = 1;; i++) {
         struct err e = {0};
         if (fetch_once(v, folder, ret, &e) >= 0)
             return 0;
-        if (e.class != ERR_TRANSIENT || i == TRIES) {
+        if (e.class != ERR_TRANSIENT || i == TRIES || atomic_load(&v->closing)) {
             if (err)
                 *err = e;
             return -1;
         }
-        usleep(1000 * 1000);
+        pause_between_tries(v);
     }
 }
 
