@@ -301,7 +301,7 @@ static int read_small(const char *path, size_t max, struct bytes *ret, struct ti
 }
 
 /* The engine of their own: one try each, no patience with a silent machine. */
-static int engine_start(struct peer_layer *l, struct err *err)
+static int engine_new(const struct peer_layer *l, struct fetch **ret, struct err *err)
 {
     struct fetch_conf conf;
     fetch_conf_defaults(&conf);
@@ -312,8 +312,26 @@ static int engine_start(struct peer_layer *l, struct err *err)
     /* Whole requests have three times that. */
     conf.try_timeout_ns = l->conf.patience_ns ? l->conf.patience_ns / 3 : 700 * NS_PER_MS;
     conf.log = l->conf.log;
-    if (!l->fetch && fetch_new(&l->fetch, &conf, err))
-        return -1;
+    return fetch_new(ret, &conf, err);
+}
+
+static bool engine_runs(struct peer_layer *l)
+{
+    ACQUIRE(&l->lock);
+    return l->fetch;
+}
+
+static int engine_start(struct peer_layer *l, struct err *err)
+{
+    struct fetch *f = NULL;
+    if (!engine_runs(l)) {
+        if (engine_new(l, &f, err))
+            return -1;
+        ACQUIRE(&l->lock);
+        if (!l->fetch)
+            l->fetch = take_ptr(&f);
+    }
+    fetch_free(f); /* another list was set at the same time */
     return watch_start(l, err);
 }
 

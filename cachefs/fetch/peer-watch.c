@@ -267,6 +267,7 @@ static void *watch_main(void *arg)
 
 int watch_start(struct peer_layer *l, struct err *err)
 {
+    ACQUIRE(&l->lock);
     int e = l->started ? 0 : thread_start(&l->thread, "fetch-peers", watch_main, l);
     if (e)
         return err_thread(err, e, "start the thread that watches other machines");
