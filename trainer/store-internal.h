@@ -21,7 +21,7 @@ enum store_op {
     STORE_DEAD,   /* server: this rank died */
     STORE_WRONG,  /* server: no such rank, or it is here already; then it hangs up */
     STORE_STOP,   /* client: I was asked to stop; server, to all: this rank was */
-    STORE_ABSENT, /* client: who has not come? server: these, as text; "" if none */
+    STORE_ABSENT, /* client: who is waited for? server: these, as text; "" if none */
     STORE_WAITS,  /* client: I wait in a call, again and again while I do */
     STORE_STILL,  /* client: whom do I wait for in vain? server, to all: this rank, which stands
                      still; or to the one who asked: NOBODY */

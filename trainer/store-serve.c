@@ -154,13 +154,14 @@ static void get(struct store_server *s, struct peer *p, const struct store_frame
         answer(p, STORE_VALUE, 0, &e->value);
 }
 
+/* Whom `p` waits for: who came waits for a key, as `p` does, or runs no more. */
 static void tell_absent(struct store_server *s, struct peer *p)
 {
     cleanup_bytes struct bytes absent = {0};
     cleanup_free bool *here = xcalloc(s->ranks, sizeof *here);
     for (size_t i = 0; i < s->n_peers; i++)
         if (s->peers[i].rank != NOBODY)
-            here[s->peers[i].rank] = true;
+            here[s->peers[i].rank] = s->peers[i].waits || &s->peers[i] == p;
     for (uint32_t r = 0; r < s->ranks && absent.len < NAMED; r++)
         if (!here[r] && !s->gone[r])
             bytes_addf(&absent, "%s%u", absent.len ? ", " : "", r);

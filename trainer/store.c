@@ -39,7 +39,7 @@ struct store {
     enum answer answer;
     struct bytes value;
     bool absent_known;
-    struct bytes absent; /* the ranks that did not come, as text */
+    struct bytes absent; /* the ranks that are waited for, as text */
     uint32_t ranks;      /* that rank 0 counts on */
     bool dead_known, broken, leaving;
     uint32_t dead;
@@ -272,9 +272,11 @@ static int waits_in_vain(struct store *s, struct err *err)
     while (!s->absent_known && !s->broken && (now = clock_mono_ns()) < end)
         cond_wait_for(&s->news, &s->lock, end - now);
     if (s->absent.len)
-        return err_set(err, ERR_TRANSIENT,
-                       "rendezvous: rank %u waits in vain: of %u ranks these did not come: %.*s",
-                       s->r.rank, s->r.ranks, (int)s->absent.len, s->absent.data);
+        return err_set(
+            err, ERR_TRANSIENT,
+            "rendezvous: rank %u waits in vain: of %u ranks these did not come, or stand "
+            "still: %.*s",
+            s->r.rank, s->r.ranks, (int)s->absent.len, s->absent.data);
     return err_set(err, ERR_TRANSIENT,
                    "rendezvous: rank %u waits in vain for other ranks (are all %u running?)",
                    s->r.rank, s->r.ranks);
