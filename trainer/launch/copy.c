@@ -188,6 +188,23 @@ static int64_t deal_part(const char *src, const char *job, int64_t part, int64_t
                                       : deal_pictures(src, dir, part, parts, err);
 }
 
+/* All or none: those that have their names already lose them with one that cannot have its own. */
+static int name_parts(const char *job, int64_t parts, struct err *err)
+{
+    for (int64_t i = 0; i < parts; i++) {
+        cleanup_free char *dealt = name_of(job, i, false), *part = name_of(job, i, true);
+        if (rename(dealt, part) == 0)
+            continue;
+        err_sys(err, errno, "name %s", part);
+        while (i-- > 0) {
+            cleanup_free char *named = name_of(job, i, true);
+            remove_tree(named);
+        }
+        return -1;
+    }
+    return 0;
+}
+
 static int64_t deal_all(const char *src, const char *job, int64_t parts, struct err *err)
 {
     int64_t all = 0, n = 0;
@@ -198,12 +215,7 @@ static int64_t deal_all(const char *src, const char *job, int64_t parts, struct 
     if (all == 0)
         return err_set(err, ERR_NOT_FOUND,
                        "no sample in %s (folders of pictures, or MovieLens' files)", src);
-    for (int64_t i = 0; i < parts; i++) {
-        cleanup_free char *dealt = name_of(job, i, false), *part = name_of(job, i, true);
-        if (rename(dealt, part))
-            return err_sys(err, errno, "name %s", part);
-    }
-    return all;
+    return name_parts(job, parts, err) ? -1 : all;
 }
 
 /* Where `path` is, or would be made: the longest part of it that is there. */

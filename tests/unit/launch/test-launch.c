@@ -382,3 +382,27 @@ Test(split, errors_leave_no_part)
     cr_expect(!is_there(job, "data/.dealing-1"));
     remove_all(dir);
 }
+
+Test(split, parts_are_named_all_or_none)
+{
+    char dir[] = "/tmp/sampan-unit-XXXXXX";
+    struct err err = {0};
+    cr_assert(mkdtemp(dir));
+    cleanup_free char *set = xasprintf("%s/r", dir), *job = xasprintf("%s/job", dir),
+                      *place = xasprintf("%s/data", job), *second = xasprintf("%s/1", place);
+    put(set, "users.dat", "u\n");
+    put(set, "movies.dat", "m\n");
+    put(set, "ratings.dat", "1\n2\n3");
+    cr_assert(!mkdir(job, 0755) && !mkdir(place, 0755));
+    cr_assert_eq(symlink("nothing", second), 0);
+    cr_expect_eq(split_set(set, job, 3, &err), -1, "no folder takes the place of a link");
+    cr_expect(strstr(err.msg, "data/1: "), "%s", err.msg);
+    for (int i = 0; i < 3; i++) {
+        cleanup_free char *named = xasprintf("data/%d", i),
+                          *dealt = xasprintf("data/.dealing-%d", i);
+        cr_expect(!is_there(job, named) && !is_there(job, dealt), "part %d", i);
+    }
+    cr_assert_eq(unlink(second), 0);
+    cr_expect_eq(split_set(set, job, 3, &err), 3, "%s", err.msg);
+    remove_all(dir);
+}
