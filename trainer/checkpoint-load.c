@@ -45,45 +45,37 @@ static int read_file(int dir, const char *name, size_t max, struct bytes *out, s
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Where the numbers of a file belong; NULL: nothing of this net. */
-static float *place_of(const struct reading *r, const char *name, size_t *numbers, size_t *head)
-{
-    *numbers = net_floats(r->n);
-    *head = 0;
-    if (strcmp(name, "momentum") == 0)
-        return r->velocities;
-    if (strcmp(name, "mean") == 0)
-        return r->mean;
-    for (size_t i = 0; i < net_n_params(r->n); i++) {
-        const struct param *p = net_param(r->n, i);
-        if (strcmp(name, p->name) == 0) {
-            *numbers = p->n;
-            *head = CHECKPOINT_HEAD;
-            return r->weights + p->at;
-        }
-    }
-    return NULL;
-}
-
 static int foreign(struct err *err, const char *name)
 {
     return err_set(err, ERR_USAGE, "it is of another model (%s does not fit)", name);
 }
 
-static int take_file(struct reading *r, const struct json *row, struct err *err)
+/* The row of a file, the first of its name. */
+static bool find_row(const struct json *files, const char *name, struct json *ret)
 {
-    const char *name = "";
+    for (size_t i = 0; i < json_count(files); i++) {
+        const char *its;
+        *ret = json_at(files, i);
+        if (json_str(ret, "name", &its, NULL) == 0 && strcmp(its, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* `head`: bytes before the numbers, Paddle's or none. */
+static int take_file(const struct reading *r, const struct json *files, const char *name,
+                     size_t head, float *to, size_t numbers, struct err *err)
+{
+    struct json row;
     int64_t size, sum;
-    size_t numbers, head;
     cleanup_bytes struct bytes data = {0};
     unsigned char want[CHECKPOINT_HEAD];
-    if (json_str(row, "name", &name, err) || json_int(row, "size", 0, INT64_MAX, &size, err) ||
-        json_int(row, "crc32c", 0, UINT32_MAX, &sum, err))
+    if (!find_row(files, name, &row))
+        return foreign(err, name);
+    if (json_int(&row, "size", 0, INT64_MAX, &size, err) ||
+        json_int(&row, "crc32c", 0, UINT32_MAX, &sum, err))
         return -1;
-    float *to = place_of(r, name, &numbers, &head);
-    if (!to && strcmp(name, "mean") == 0)
-        return 0; /* written with --ema, loaded without */
-    if (!to || (size_t)size != head + numbers * sizeof *to)
+    if ((size_t)size != head + numbers * sizeof *to)
         return foreign(err, name);
     if (read_file(r->dir, name, (size_t)size, &data, err))
         return -1;
@@ -193,30 +185,31 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
 
 static bool has_mean(const struct json *root)
 {
-    struct json files = json_get(root, "files");
-    for (size_t i = 0; i < json_count(&files); i++) {
-        struct json row = json_at(&files, i);
-        const char *name;
-        if (json_str(&row, "name", &name, NULL) == 0 && strcmp(name, "mean") == 0)
-            return true;
-    }
-    return false;
+    struct json files = json_get(root, "files"), row;
+    return find_row(&files, "mean", &row);
 }
 
+/* Each that the net has is there, and no other. */
 static int take_files(struct reading *r, const struct json *root, struct err *err)
 {
     struct json files = json_get(root, "files");
+    const size_t floats = net_floats(r->n), params = net_n_params(r->n);
+    const bool mean = has_mean(root);
     if (json_want_array(&files, err))
         return -1;
-    if (json_count(&files) < net_n_params(r->n) + 1)
+    if (json_count(&files) != params + 1 + mean)
         return foreign(err, "the number of parameters");
-    for (size_t i = 0; i < json_count(&files); i++) {
-        struct json row = json_at(&files, i);
-        if (take_file(r, &row, err))
+    for (size_t i = 0; i < params; i++) {
+        const struct param *p = net_param(r->n, i);
+        if (take_file(r, &files, p->name, CHECKPOINT_HEAD, r->weights + p->at, p->n, err))
             return -1;
     }
-    if (r->mean && !has_mean(root)) /* written without --ema: an average begins where it is */
-        memcpy(r->mean, r->weights, net_floats(r->n) * sizeof *r->mean);
+    if (take_file(r, &files, "momentum", 0, r->velocities, floats, err))
+        return -1;
+    if (r->mean && mean)
+        return take_file(r, &files, "mean", 0, r->mean, floats, err);
+    if (r->mean) /* written without --ema: an average begins where it is */
+        memcpy(r->mean, r->weights, floats * sizeof *r->mean);
     return 0;
 }
 
