@@ -315,14 +315,13 @@ static int ask_inner(struct fill *f, const struct unit_info *row, struct source_
 }
 
 /* What the catalog says of the unit. */
-static int unit_facts(const struct piece *p, struct fill *f, struct unit_info *row, struct err *err)
+static int unit_facts(const struct piece *p, struct unit_info *ret, struct err *err)
 {
-    if (catalog_unit(p->catalog, p->unit, row, err))
+    if (catalog_unit(p->catalog, p->unit, ret, err))
         return -1;
-    f->len = row->len;
-    f->first = row->block == 0;
-    if (f->len > UNIT_BYTES)
-        return err_set(err, ERR_BUG, "unit %llu has %u bytes", (unsigned long long)p->unit, f->len);
+    if (ret->len > UNIT_BYTES)
+        return err_set(err, ERR_BUG, "unit %llu has %u bytes", (unsigned long long)p->unit,
+                       ret->len);
     return 0;
 }
 
@@ -418,14 +417,20 @@ int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, 
     cleanup_unit_info struct unit_info row = {0};
     if (!c->source.inner)
         return err_set(err, ERR_NOT_FOUND, "unit %llu is not cached", (unsigned long long)p->unit);
+    /* Before room is looked for: who asks another version when this one does not know the unit must
+     * be told at once, not once it was parked. */
+    if (unit_facts(p, &row, err))
+        return -1;
     struct fill *f = slots_take(c, ahead, resumed);
     if (!f)
         return LEAD_NO_ROOM;
     f->piece = *p;
-    int rc = unit_facts(p, f, &row, err);
-    if (rc == 0 && ahead)
+    f->len = row.len;
+    f->first = row.block == 0;
+    int rc = 0;
+    if (ahead)
         rc = find_room(f) ? 0 : LEAD_NOT_KEPT;
-    else if (rc == 0 && (p->alone || (row.size > UNIT_BYTES && !find_room_for_block(f))))
+    else if (p->alone || (row.size > UNIT_BYTES && !find_room_for_block(f)))
         cut_to_piece(f);
     if (rc == 0)
         rc = get_buffer(c, f, ahead, err);

@@ -39,7 +39,9 @@ bool unit_equal(const struct catalog *k, uint64_t unit, uint32_t off, const void
 
 int catalog_unit(struct catalog *k, uint64_t unit, struct unit_info *ret, struct err *err)
 {
-    (void)err;
+    if (k->end && unit >= k->end)
+        return err_set(err, ERR_NOT_FOUND, "this version has no unit %llu",
+                       (unsigned long long)unit);
     uint32_t len = unit_len(k, unit);
     *ret =
         (struct unit_info){.sample = unit, .len = len, .size = k->blocks ? 8ull * UNIT_BYTES : len};

@@ -16,6 +16,7 @@ struct catalog {  /* what the units of a test look like */
     bool compressible;
     bool half;       /* … but every other 32 KiB of it is not */
     bool blocks;     /* units are blocks of larger samples */
+    uint64_t end;    /* units from here on are of another version; 0: all are of this one */
     atomic_int refs; /* by fills */
 };
 uint32_t unit_len(const struct catalog *k, uint64_t unit);

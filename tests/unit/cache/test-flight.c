@@ -175,6 +175,29 @@ Test(flight, few_slots_serve_many_readers)
     rig_end(&r);
 }
 
+/* Its reader asks an older version then, which it can't do for an answer that comes later. */
+Test(flight, a_unit_of_another_version_is_told_at_once_though_readers_wait_for_room)
+{
+    struct rig r;
+    struct call calls[2], other;
+    rig_begin(&r, 3000, 64u << 20, true);
+    r.conf.fills_max = 1;
+    r.catalog.end = 100;
+    rig_open(&r);
+    rig_release(&r, true);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(call_start(&r, &calls[i], (uint64_t)i, PRIO_READER), SOURCE_PENDING);
+    cr_assert_eq(call_start(&r, &other, 100, PRIO_READER), -1);
+    cr_assert_eq(other.err.class, ERR_NOT_FOUND);
+    rig_release(&r, false);
+    for (int i = 0; i < 2; i++) {
+        call_wait(&calls[i]);
+        cr_assert_eq(atomic_load(&calls[i].done), 1, "%s", calls[i].err.msg);
+        view_release(&calls[i].view);
+    }
+    rig_end(&r);
+}
+
 struct reader {
     struct rig *r;
     unsigned seed;
