@@ -130,8 +130,7 @@ static int start(struct store_layer *l, const struct piece *p, const struct unit
     };
     r->get = g;
     r->get.key = memcpy(r->text, unit->key.data, unit->key.len + 1);
-    if (*g.etag)
-        r->get.etag = memcpy(r->text + unit->key.len + 1, unit->etag, etag_len + 1);
+    r->get.etag = memcpy(r->text + unit->key.len + 1, g.etag, strlen(g.etag) + 1);
     count(l, +1);
     if (unit->packed && p->prio != PRIO_READER && unit->len <= GATHERED_MAX) {
         gather_add(l->gather, &g);
