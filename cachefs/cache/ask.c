@@ -273,9 +273,7 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err)
         return err_set(err, ERR_NOT_FOUND, "unit %llu is not cached", (unsigned long long)unit);
     }
     enum pack_result rc = pack_verify(&x, unit);
-    bool bad = rc == PACK_BAD || rc == PACK_IO;
-    if (bad && place_forget(c, unit, &x.entry))
-        counter_add(&c->counts->corrupt, 1);
+    bool bad = place_is_bad(c, unit, &x.entry, rc);
     if (rc != PACK_OK && !bad)
         err_set(err, ERR_LIMIT, "unit %llu: no descriptor or no memory left to look at it",
                 (unsigned long long)unit);

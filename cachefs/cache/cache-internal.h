@@ -496,6 +496,8 @@ void place_count_pinned(struct cache *c, const struct place *e, int sign);
 bool same_place(const struct place *a, const struct place *b);
 /* Forgets the unit's place if it is still this one. */
 bool place_forget(struct cache *c, uint64_t unit, const struct place *e);
+/* Its record was looked at, and found so. True: it is bad, and the place is forgotten. */
+bool place_is_bad(struct cache *c, uint64_t unit, const struct place *e, enum pack_result found);
 /* The unit's record, referenced; false: not in a pack. */
 bool place_find(struct cache *c, uint64_t unit, struct extent_ref *ret);
 

@@ -128,6 +128,14 @@ bool place_forget(struct cache *c, uint64_t unit, const struct place *e)
     return true;
 }
 
+bool place_is_bad(struct cache *c, uint64_t unit, const struct place *e, enum pack_result found)
+{
+    bool bad = found == PACK_BAD || found == PACK_IO;
+    if (bad && place_forget(c, unit, e))
+        counter_add(&c->counts->corrupt, 1);
+    return bad;
+}
+
 /* Stripe held. */
 static bool place_ref(struct cache *c, uint64_t unit, struct extent_ref *ret)
 {
@@ -253,18 +261,15 @@ static int read_record(struct cache *c, const struct piece *p, struct extent_ref
                        struct view *ret, struct err *err)
 {
     enum pack_result rc = pack_view(c, x, p->unit, p->off, p->len, ret);
-    if (rc == PACK_BAD || rc == PACK_IO) {
-        if (place_forget(c, p->unit, &x->entry))
-            counter_add(&c->counts->corrupt, 1);
-    }
+    bool bad = place_is_bad(c, p->unit, &x->entry, rc);
     pack_unref(x->pack);
+    if (bad)
+        return READ_BAD;
     if (rc == PACK_NO_ROOM)
         return READ_NO_ROOM;
     if (rc == PACK_NO_MEMORY)
         return cache_no_memory(p->len, err);
-    if (rc == PACK_UNMAPPED)
-        return READ_UNMAPPED;
-    return rc == PACK_OK ? 0 : READ_BAD;
+    return rc == PACK_UNMAPPED ? READ_UNMAPPED : 0;
 }
 
 /* Only what the reader wants is fetched, and it is not kept: the unit is here, out of reach. */

@@ -68,8 +68,7 @@ static int part_of_record(struct cache *c, const struct piece *p, struct cache_p
     if (!place_find(c, p->unit, &x))
         return not_here(p->unit, err);
     enum pack_result rc = look(c, &x, p, ret);
-    if ((rc == PACK_BAD || rc == PACK_IO) && place_forget(c, p->unit, &x.entry))
-        counter_add(&c->counts->corrupt, 1);
+    place_is_bad(c, p->unit, &x.entry, rc);
     if (x.pack)
         pack_unref(x.pack);
     if (rc == PACK_NO_ROOM)

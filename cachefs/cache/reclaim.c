@@ -109,17 +109,18 @@ static bool moves_already(const struct move *m, uint64_t unit)
 static void move_take(struct move *m, const struct extent_ref *x, uint64_t unit, uint64_t bytes)
 {
     unsigned char *to = m->bytes + m->used;
-    if (pack_copy(x, unit, to, bytes) == PACK_OK) {
-        struct record *out = &m->records[m->n];
-        out->unit = unit;
-        memcpy(&out->head, to, sizeof out->head);
-        memcpy(out->table, to + sizeof out->head, out->head.chunks * sizeof out->table[0]);
-        out->payload = to + record_lead(x->offset, out->head.flags, out->head.raw);
-        m->from[m->n++] = x->entry;
-        m->used += bytes;
-    } else if (place_forget(m->t->c, unit, &x->entry)) {
-        counter_add(&m->t->c->counts->corrupt, 1);
+    enum pack_result found = pack_copy(x, unit, to, bytes);
+    if (found != PACK_OK) {
+        place_is_bad(m->t->c, unit, &x->entry, found);
+        return;
     }
+    struct record *out = &m->records[m->n];
+    out->unit = unit;
+    memcpy(&out->head, to, sizeof out->head);
+    memcpy(out->table, to + sizeof out->head, out->head.chunks * sizeof out->table[0]);
+    out->payload = to + record_lead(x->offset, out->head.flags, out->head.raw);
+    m->from[m->n++] = x->entry;
+    m->used += bytes;
 }
 
 static void move_one(void *arg, struct pack *p, const struct journal_record *r)
