@@ -7,7 +7,8 @@
  * was fetched. So much of the pack's bytes is reserved for that, before anybody else sees them.
  *
  * Only a pack that nobody reads gives its bytes back at once. Is there somebody, or no memory, or
- * more in it than may be there at once, then all stays as it was.
+ * more in it than may be there at once, then all stays as it was. But a record that is bad is
+ * forgotten: the pack would never end, and be tried first each time.
  */
 #include <string.h>
 
@@ -30,22 +31,25 @@ static bool is_taken(const struct carry *k, uint64_t unit)
     return false;
 }
 
-/* A copy in memory, verified. */
-static struct fill *copy(struct tier *t, const struct extent_ref *x, uint64_t unit)
+/* A copy in memory, verified. False: there is no room for it. */
+static bool copy(struct carry *k, const struct extent_ref *x, uint64_t unit)
 {
+    struct cache *c = k->t->c;
     struct view v = {0};
-    struct fill *f = fill_carried(t, unit, &x->entry);
+    struct fill *f = k->n < k->most ? fill_carried(k->t, unit, &x->entry) : NULL;
     if (!f)
-        return NULL;
-    if (pack_view(t->c, x, unit, 0, f->len, &v) == PACK_OK && v.len == f->len) {
-        memcpy(f->buf->data, v.ptr, v.len);
-        f->buf->len = v.len;
-        view_release(&v);
-        return f;
+        return false;
+    enum pack_result found = pack_view(c, x, unit, 0, f->len, &v);
+    if (found != PACK_OK) {
+        fill_unref(f);
+        return place_is_bad(c, unit, &x->entry, found);
     }
+    memcpy(f->buf->data, v.ptr, v.len);
+    f->buf->len = v.len;
     view_release(&v);
-    fill_unref(f);
-    return NULL;
+    k->fills[k->n++] = f;
+    k->reserved += f->reserved;
+    return true;
 }
 
 static void take_up(void *arg, struct pack *p, const struct journal_record *r)
@@ -54,13 +58,7 @@ static void take_up(void *arg, struct pack *p, const struct journal_record *r)
     struct extent_ref x;
     if (k->failed || is_taken(k, r->unit) || !pack_lives(k->t, p, r, &x))
         return;
-    struct fill *f = k->n < k->most ? copy(k->t, &x, r->unit) : NULL;
-    if (f) {
-        k->fills[k->n++] = f;
-        k->reserved += f->reserved;
-    } else {
-        k->failed = true;
-    }
+    k->failed = !copy(k, &x, r->unit);
     pack_unref(x.pack);
 }
 
