@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "crc.h"
+#include "file.h"
 #include "mem.h"
 #include "peer-frames.h"
 
@@ -80,14 +81,12 @@ static int put_in_memory(struct share *s, const struct view *v, uint64_t *ret_of
                          struct err *err)
 {
     int place = memory_file(s, err);
+    if (place < 0)
+        return -1;
+    if (file_write(s->r->fds[place], v->ptr, v->len, s->memory_len))
+        return err_sys(err, errno, "share: a file in memory");
     *ret_offset = s->memory_len;
-    for (size_t done = 0; place >= 0 && done < v->len;) {
-        ssize_t n = write(s->r->fds[place], (const char *)v->ptr + done, v->len - done);
-        if (n < 0 && errno != EINTR)
-            return err_sys(err, errno, "share: a file in memory");
-        done += n < 0 ? 0 : (size_t)n;
-        s->memory_len += n < 0 ? 0 : (size_t)n;
-    }
+    s->memory_len += v->len;
     return place;
 }
 
@@ -170,12 +169,14 @@ static void write_sample(struct share *s, struct wanted *want)
     struct json_writer *w = s->r->w;
     struct err e = {0};
     uint32_t crc = 0;
-    uint64_t len = 0;
+    uint64_t len = 0, memory_len = s->memory_len;
     bytes_clear(&s->text);
     jw_init(&parts, &s->text);
     jw_array(&parts, NULL);
     int rc = find_sample(s, want, &parts, &crc, &len, &e);
     jw_end(&parts);
+    if (rc)
+        s->memory_len = memory_len; /* what there is of it is written over */
     jw_object(w, NULL);
     if (!rc) {
         s->bytes += len;

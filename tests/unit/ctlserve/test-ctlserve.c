@@ -502,6 +502,41 @@ Test(ctlserve, samples_are_shared_as_places_and_nothing_is_fetched)
     owner_free(&o);
 }
 
+/* Anybody who may read the mount may ask: what of a sample is here must not pile up in memory,
+ * asked for over and over, when the rest of it is not. */
+Test(ctlserve, samples_that_are_here_in_part_take_the_memory_of_one)
+{
+    struct owner o;
+    struct view view;
+    struct err err = {0};
+    struct stat st;
+    int fd = -1;
+    cleanup_bytes struct bytes samples = {0};
+    owner_new(&o, NULL);
+    put_file(&o.world, "long.bin", UNIT_BYTES + 1000, 7);
+    json_doc_free(ask(&o, "{\"op\":\"rescan\"}", NULL));
+    uint64_t id = id_of(o.volume, "long.bin");
+    cr_assert_eq(volume_read_wait(o.volume, id, 0, 4096, &view, &err), 0, "%s", err.msg);
+    view_release(&view);
+    json_doc_free(ask(&o, "{\"op\":\"flush\"}", NULL));
+    cr_assert_lt(cache_where(volume_cache(o.volume), id + 1), 0, "all of it is here");
+    for (int i = 0; i < 5; i++)
+        bytes_addf(&samples, "%s{\"id\":%llu,\"offset\":1,\"length\":%u}", i ? "," : "",
+                   (unsigned long long)id, i < 4 ? UNIT_BYTES + 999 : 10);
+    cleanup_free char *request = share_request(&o, samples.data);
+    struct json_doc *doc = ask(&o, request, &fd);
+    for (size_t i = 0; i < 5; i++)
+        cr_expect_str_eq(share_status(doc, i), i < 4 ? "absent" : "here");
+    cr_assert_eq(fstat(fd, &st), 0);
+    cr_expect_lt(st.st_size, (off_t)UNIT_BYTES, "%lld bytes", (long long)st.st_size);
+    unsigned char byte;
+    cr_assert_eq(pread(fd, &byte, 1, 0), 1);
+    cr_expect_eq(byte, content_at(7, 1));
+    close(fd);
+    json_doc_free(doc);
+    owner_free(&o);
+}
+
 Test(ctlserve, another_version_shares_nothing)
 {
     struct owner o;
