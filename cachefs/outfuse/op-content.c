@@ -41,15 +41,15 @@ void seen_refused(struct outfuse *f, uint64_t ino)
 }
 
 /*
- * A file that can't be written through needs no FLUSH at its close. One that can't be read through
- * goes past the kernel's pages, one copy and one new page less for each that is written: who reads
- * it later gets what is staged.
+ * A file that can't be changed through it needs no FLUSH at its close. One that can't be read
+ * through goes past the kernel's pages, one copy and one new page less for each that is written:
+ * who reads it later gets what is staged.
  */
 static struct wire_open_out opened(struct call *c, uint64_t ino, uint64_t fh, uint32_t flags)
 {
     struct wire_open_out o = {.fh = fh};
 
-    if ((flags & O_ACCMODE) == O_RDONLY)
+    if (!open_changes((int)flags))
         o.open_flags |= WIRE_FOPEN_NOFLUSH;
     if (seen_again(c->f, ino, /* opens= */ true))
         o.open_flags |= WIRE_FOPEN_KEEP_CACHE;
@@ -87,7 +87,7 @@ int out_open(struct call *c, struct err *err)
     int rc;
 
     if (ino_is_ours(c->h->nodeid)) {
-        if ((in->flags & O_ACCMODE) != O_RDONLY)
+        if (open_changes((int)in->flags))
             return err_sys(err, EPERM, ".sampan is the mount's own");
         c->out.open =
             (struct wire_open_out){.open_flags = WIRE_FOPEN_KEEP_CACHE | WIRE_FOPEN_NOFLUSH};
@@ -119,7 +119,7 @@ int out_release(struct call *c, struct err *err)
     if (ino_is_ours(c->h->nodeid))
         return 0;
     rc = stage_release(c->f->stage, &c->who, in->fh, err);
-    if (!rc && (in->flags & O_ACCMODE) != O_RDONLY)
+    if (!rc && open_changes((int)in->flags))
         seen_again(c->f, c->h->nodeid, /* opens= */ false);
     return rc;
 }

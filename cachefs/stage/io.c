@@ -140,8 +140,7 @@ static int open_node(struct stage *s, const struct stage_call *c, struct node *n
         return refuse(EISDIR, n->row.name, err);
     if (n->row.kind == NODE_LINK)
         return refuse(ELOOP, n->row.name, err);
-    if (flags & O_TRUNC && (flags & O_ACCMODE) != O_RDONLY &&
-        (n->row.size || n->row.flags & N_PUBLISH)) {
+    if (flags & O_TRUNC && (n->row.size || n->row.flags & N_PUBLISH)) {
         n->pins++;
         lock_drop(&s->lock);
         int result = truncate_now(s, n, c->wait, err);

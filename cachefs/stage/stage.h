@@ -52,6 +52,7 @@
 #ifndef SAMPAN_STAGE_H
 #define SAMPAN_STAGE_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -188,6 +189,12 @@ int stage_readdir(struct stage *s, const struct stage_call *c, uint64_t ino, uin
                   stage_dir_fn *fn, void *arg, struct err *err);
 
 /* --- content -------------------------------------------------------------------------------- */
+
+/* Whether what is opened so may be changed by it. Linux empties with O_RDONLY | O_TRUNC, too. */
+static inline bool open_changes(int flags)
+{
+    return (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
+}
 
 /* `flags` of open(2). A handle's number is good in the next life too: it says inode, the way it was
  * opened, and the generation of the content, so that a reader whose file another writer replaced

@@ -393,7 +393,7 @@ static uint64_t gen_bits(const struct node *n)
 
 uint64_t handle_make(const struct node *n, int flags)
 {
-    return n->row.ino | gen_bits(n) | ((flags & O_ACCMODE) != O_RDONLY ? FH_WRITES : 0);
+    return n->row.ino | gen_bits(n) | (open_changes(flags) ? FH_WRITES : 0);
 }
 
 bool handle_is_stale(const struct node *n, uint64_t fh)

@@ -104,6 +104,8 @@ static void check_reopen(struct bench *b)
     t_close(b, one);
     t_close(b, two);
     expect_stored(b, "a", "abcdef");
+    t_close(b, t_open(b, ino, O_RDONLY | O_TRUNC));
+    expect_stored(b, "a", "");
 }
 
 Test(files, written_again)
