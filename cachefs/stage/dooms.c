@@ -146,8 +146,8 @@ static bool doom_may_go(struct stage *s, const struct doom *d)
     if (n && node_owes(n))
         return false;
     size_t len = strlen(d->key);
-    if (s->caps & STORE_FOLDERS && len && d->key[len - 1] == '/')
-        return !dooms_below(s, d) && !holds_below(s, d->key);
+    if (s->caps & STORE_FOLDERS && len && d->key[len - 1] == '/') /* mostly nothing: told at once */
+        return !goes_below(s, d->key) || (!dooms_below(s, d) && !holds_below(s, d->key));
     return true;
 }
 
