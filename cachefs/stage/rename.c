@@ -56,13 +56,24 @@ static int know(struct stage *s, const struct stage_call *c, const struct move *
     return result == 0 ? 2 : result == STAGE_WAIT ? STAGE_WAIT : -1;
 }
 
-/* Everything below a folder: what is not listed can't be moved. */
+/* Everything below a folder, which is pinned: what is not listed can't be moved. What is left to
+ * list is listed before it is begun again, or a rename would cost the square of its folders. */
 static int know_below(struct stage *s, const struct stage_call *c, const struct move *m,
                       struct node *folder, struct err *err)
 {
     int result = know(s, c, m, folder, err);
-    for (struct node *n = folder->first; n && result == 0; n = n->after)
-        result = node_is_folder(n) ? know_below(s, c, m, n, err) : 0;
+    for (struct node *n = folder->first; n && (result == 0 || result == 2);) {
+        if (result == 2 && is_given_up(c))
+            return 2;
+        n->pins++;
+        int below = node_is_folder(n) ? know_below(s, c, m, n, err) : 0;
+        n->pins--;
+        struct node *next = n->parent == folder ? n->after : NULL; /* gone or moved meanwhile */
+        node_reap(s, n);
+        if (below)
+            result = below;
+        n = next;
+    }
     return result;
 }
 
@@ -225,8 +236,12 @@ static int try_rename(struct stage *s, const struct stage_call *c, uint64_t pare
     if (node_is_folder(m->n) && node_is_below(m->folder, m->n))
         return refuse(EINVAL, m->name, err);
     result = check_target(s, c, m, flags, err);
-    if (result == 0 && node_is_folder(m->n))
+    if (result == 0 && node_is_folder(m->n)) {
+        m->n->pins++;
         result = know_below(s, c, m, m->n, err);
+        m->n->pins--;
+        node_reap(s, m->n); /* not where nothing was waited for */
+    }
     return result ? result : transact(s, c, m, err);
 }
 
