@@ -5,6 +5,7 @@
  *               asked about), the threads that list them, and the batches that carry what they find
  *               to the caller's thread
  * list-split.c  where to cut a span in two (pure)
+ * list-rows.c   many folders of a page as few spans
  * list-circle.c whether a folder holds itself (pure)
  * list-head.c   what a listing does not say is asked of the objects themselves
  */
@@ -46,15 +47,20 @@ bool level_is_circle(const struct level *v);
 
 /*
  * The keys k below `prefix` with after < k <= end ("" as `end`: without one), one level of them if
- * `folders`, otherwise all that is below. Or, with `ask`, the objects of that batch.
+ * `folders`, otherwise all that is below. Or, with `ask`, the objects of that batch. With
+ * `n_folders` a *row*: at most so many folders that follow each other in a level. The objects
+ * between them, which lie in the level itself, are the level's span's.
  */
 struct span {
     struct span *next;
     char *prefix, *after, *end;
     bool folders;
+    size_t n_folders;
     struct batch *ask;
     struct level *above; /* of a web server's folder: that of the folder it lies in */
 };
+struct span *span_new(const char *prefix, size_t len, const char *after, const char *end);
+void span_free(struct span *s); /* NULL is fine */
 
 struct listing {
     struct fetch *fetch;
@@ -88,7 +94,8 @@ struct lister {
     struct batch *ask;        /* objects of the page that are to be asked about */
     struct bytes first, last; /* the least and the greatest key of the page */
     struct level *level;      /* of the folder that is listed, or NULL */
-    struct span *below;       /* its folders: spans when it is all read */
+    struct span *below;       /* folders that become spans when it, or a page, is all read: the
+                                 last one first */
     bool past_end;
     uint64_t n_items; /* met in the span */
 };
@@ -107,6 +114,16 @@ bool listing_is_over(struct listing *l);
  */
 size_t span_cuts(const struct span *s, const char *first, const char *last, size_t most,
                  struct bytes *ret);
+
+/* A key that all that follows the folder `key` is beyond, and nothing in it; an object's stays. */
+void key_beyond(struct bytes *key);
+
+/*
+ * The folders that a page of a level named, me->below, become spans: each by itself while threads
+ * need work, otherwise rows of them, for folders that hold little would cost a request each.
+ * `after` lies before the first one, and beyond the level's folders of earlier pages.
+ */
+void rows_push(struct lister *me, const char *after);
 
 /* Whether a HEAD of the object is to tell what its listing does not. */
 bool head_wanted(struct listing *l, const struct list_item *item);

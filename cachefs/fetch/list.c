@@ -1,10 +1,11 @@
 /*
  * Listing in parallel. Threads take spans from a stack and list them page by page. A store that
  * lists whole subtrees is asked for single levels only until every thread has work (each sub-folder
- * becomes a span), then for subtrees; when threads run idle, a long span is cut at keys that it has
- * not reached (list-split.c), unless one row of pages is fast enough. Other stores are walked
- * folder by folder; what they do not say of an object is asked of itself (list-head.c). What is
- * found travels in batches through a bounded queue to the caller's thread, which alone calls fn.
+ * becomes a span, or, of many, a row of them: list-rows.c), then for subtrees; when threads run
+ * idle, a long span is cut at keys that it has not reached (list-split.c), unless pages that follow
+ * each other are fast enough. Other stores are walked folder by folder; what they do not say of an
+ * object is asked of itself (list-head.c). What is found travels in batches through a bounded queue
+ * to the caller's thread, which alone calls fn.
  */
 #include <assert.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static void batch_free(struct batch *b)
     free(b);
 }
 
-static void span_free(struct span *s)
+void span_free(struct span *s)
 {
     if (!s)
         return;
@@ -41,7 +42,7 @@ static void span_free(struct span *s)
     free(s);
 }
 
-static struct span *span_new(const char *prefix, size_t len, const char *after, const char *end)
+struct span *span_new(const char *prefix, size_t len, const char *after, const char *end)
 {
     struct span *s = xcalloc(1, sizeof *s);
     s->prefix = xstrndup(prefix, len);
@@ -124,14 +125,26 @@ static void remember(struct bytes *key, const char *text, size_t len)
     bytes_add(key, text, len);
 }
 
+/* Spans from several places of a folder: the store lists in the order of keys, and from any key. */
+static bool lists_from_keys(const struct listing *l)
+{
+    return (l->caps & STORE_FLAT_LIST) && (l->caps & STORE_WRITES);
+}
+
 static void go_below(struct lister *me, struct span *s)
 {
-    if (!me->level) {
+    if (!me->level && !lists_from_keys(me->l)) {
         listing_push(me->l, s);
         return;
     }
     s->next = me->below;
     me->below = s;
+}
+
+static bool lies_in_level(const struct span *s, const struct list_item *item)
+{
+    size_t prefix = strlen(s->prefix);
+    return item->key_len <= prefix || !memchr(item->key + prefix, '/', item->key_len - prefix);
 }
 
 static int on_item(void *arg, const struct list_item *item, struct err *err)
@@ -150,6 +163,8 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
         remember(&me->last, key, item->key_len);
     if (!me->first.len || strcmp(key, me->first.data) < 0)
         remember(&me->first, key, item->key_len);
+    if (s->n_folders && lies_in_level(s, item))
+        return 0;
     bool below = item->folder && item->key_len > strlen(s->prefix);
     if (below && s->folders && item->key_len <= PATH_BYTES)
         go_below(me, span_new(key, item->key_len, "", ""));
@@ -212,6 +227,8 @@ static void share(struct lister *me)
         const char *end = i + 1 < n ? cuts[i + 1].data : s->end;
         struct span *part = span_new(s->prefix, strlen(s->prefix), cuts[i].data, end);
         part->folders = s->folders;
+        /* A cut within a folder leaves no whole ones: such a part stays what is listed flat. */
+        part->n_folders = s->folders || !s->n_folders ? s->n_folders : 1;
         listing_push(l, part);
     }
     if (n) {
@@ -231,10 +248,11 @@ bool listing_is_over(struct listing *l)
 static int list_pages(struct lister *me, struct err *err)
 {
     struct listing *l = me->l;
-    bool cuts = (l->caps & STORE_FLAT_LIST) && (l->caps & STORE_WRITES);
+    bool cuts = lists_from_keys(l);
     size_t max = cuts ? PAGE_BODY_MAX : LIST_BODY_MAX;
-    cleanup_bytes struct bytes token = {0}, body = {0}, next = {0};
+    cleanup_bytes struct bytes token = {0}, body = {0}, next = {0}, before = {0};
     bytes_add_str(&token, "");
+    bytes_add_str(&before, me->span->after);
     unsigned pages = 0;
     do {
         struct page p = {l, me->span, token.len ? token.data : ""};
@@ -251,6 +269,12 @@ static int list_pages(struct lister *me, struct err *err)
         if (store_parse_list(l->store, unnamed, body.data, body.len, on_item, me, &next, err))
             return -1;
         head_push(me);
+        if (cuts) {
+            rows_push(me, before.data);
+            if (me->last.len)
+                remember(&before, me->last.data, me->last.len);
+            key_beyond(&before);
+        }
         if (page_turn(l->store, &token, &next, err))
             return -1;
         if (cuts && ++pages >= PAGES_UNCUT && token.len && me->last.len && !me->past_end &&
@@ -334,8 +358,9 @@ static struct span *next_span(struct listing *l)
     l->idle--;
     /* Levels are asked for one by one until all have work; a walk has no other way. */
     bool manifest = !is_tree(l) && !(l->caps & STORE_WRITES);
-    if (!s->ask && !*s->after && !*s->end)
-        s->folders = is_tree(l) || (!manifest && l->n_spans < 2 * (size_t)l->n_threads);
+    size_t enough = 2 * (size_t)l->n_threads;
+    if (!s->ask && (s->n_folders > enough || (!*s->after && !*s->end)))
+        s->folders = is_tree(l) || (!manifest && l->n_spans < enough);
     return s;
 }
 
@@ -351,6 +376,10 @@ static void *lister_main(void *arg)
     }
     if (!failed)
         flush(&me);
+    while ((me.span = me.below)) { /* of a page that failed */
+        me.below = me.span->next;
+        span_free(me.span);
+    }
     batch_free(me.batch);
     batch_free(me.ask);
     bytes_release(&me.first);

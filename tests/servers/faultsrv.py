@@ -21,7 +21,7 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   slow=BYTES            so many bytes a second, until somebody asks for /_fast; again from /_slow on
   late-error            a copy, or the end of an upload, fails after "200" was sent
 PUT stores an object under any key; early=STATUS answers it before the body is read (0: never, nor is it read); chunked and close as above. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
-GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT; minio-KIND-… the same, by a server of that name.
+GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, between-N (folders with objects between them), else what was PUT; minio-KIND-… the same, by a server of that name.
 Bucket circles: whatever is listed there in pages (objects, uploads, parts of one) has the same page after each.
 GET /bottomless/…/ is an index page of a folder x that is such a folder again.
 GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once, /_now how many there are, this one too;
@@ -131,6 +131,9 @@ def keys_of(bucket):
         return ["class_%04d/file_%04d.jpg" % (i, j) for i in range(d) for j in range(f)]
     if kind == "deep":
         return sorted({"a/" * (i % 7) + "b%d/c%d" % (i % 11, i) for i in range(int(rest))} | {"a/b/", "z", "a.b", "a0"})
+    if kind == "between":
+        inner = ("/f", "/", "/x/y/z")
+        return sorted("d%05d%s" % (i, end) for i in range(int(rest)) for end in (".txt", inner[i % 3], "0"))
     return sorted(k.partition("/")[2] for k in STORED if k.startswith(bucket + "/"))
 
 

@@ -76,7 +76,7 @@ static const struct shape {
 } shapes[] = {
     {"flat-0", 0},         {"flat-1", 1},        {"flat-1000", 1000},   {"flat-1001", 1001},
     {"flat-23456", 23456}, {"tree-40x30", 1200}, {"tree-3x2500", 7500}, {"tree-1x9000", 9000},
-    {"tree-1500x2", 3000}, {"deep-3000", 3004},
+    {"tree-1500x2", 3000}, {"deep-3000", 3004},  {"between-7", 21},     {"between-4000", 12000},
 };
 
 Test(list, each_object_exactly_once)
@@ -218,6 +218,33 @@ Test(list, a_folder_is_listed_at_several_places_where_that_pays)
     cr_expect_geq(cuts_of("flat-23456", 0), 5);
     cr_expect_eq(cuts_of("flat-23456", 3600 * NS_PER_S), 0);
     cr_expect_eq(cuts_of("minio-flat-23456", 0), 0);
+}
+
+/* How many requests it took to list a bucket of so many objects. */
+static unsigned requests_of(const char *bucket, size_t n)
+{
+    char path[64];
+    struct seen s;
+    begin();
+    struct store *store = server_bucket(&server, bucket);
+    list(store, 16, &s);
+    cr_expect_eq(s.n, n);
+    seen_release(&s);
+    store_close(store);
+    snprintf(path, sizeof path, "/_count/%s", bucket);
+    unsigned requests = server_number(&server, path);
+    finish();
+    return requests;
+}
+
+/* Pages of 1000 twice, and two more for each thread whenever all ran idle; not one a folder. */
+Test(list, folders_that_hold_little_do_not_cost_a_request_each)
+{
+    unsigned requests = requests_of("tree-9000x2", 18000);
+    cr_expect_leq(requests, 3000, "%u", requests);
+    requests = requests_of("between-9000", 27000);
+    cr_expect_leq(requests, 3000, "%u", requests);
+    cr_expect_geq(requests_of("minio-tree-3000x1", 3000), 3000);
 }
 
 Test(list, the_keys_are_those_of_the_store)
