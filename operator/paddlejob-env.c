@@ -20,6 +20,14 @@
 
 /* --- the environment of a pod ----------------------------------------------------------------- */
 
+/* Elastic between bounds: who is missing leaves no gap, since the launcher counts through those
+ * that are there. It takes PADDLE_TRAINER_ID for a rank, and one beyond their number ends it. */
+static bool job_is_ranged(const struct job *j)
+{
+    const struct paddlejob_role *r = j->roles[job_deciding_role(j)].spec;
+    return job_is_elastic(j) && (r->requests >= 0 || r->limits >= 0);
+}
+
 static void env_identity(const struct job *j, enum role role, size_t index, struct pairs *env)
 {
     static const char *const words[ROLE_N] = {"PSERVER", "TRAINER", "HETER"};
@@ -28,7 +36,8 @@ static void env_identity(const struct job *j, enum role role, size_t index, stru
         pairs_add(env, "POD_IP", "%s", j->roles[role].pods[index].name);
     else
         pairs_add_field(env, "POD_IP", "status.podIP");
-    pairs_add(env, "PADDLE_TRAINER_ID", "%zu", index);
+    if (!job_is_ranged(j))
+        pairs_add(env, "PADDLE_TRAINER_ID", "%zu", index);
     pairs_add(env, "TRAINING_ROLE", "%s", words[role]);
     pairs_add(env, "PADDLE_TRAINING_ROLE", "%s", words[role]);
     if (j->net == NET_HOST)
@@ -62,23 +71,31 @@ static void env_torch(const struct job *j, enum role role, size_t index, struct 
         pairs_add(env, "PET_NPROC_PER_NODE", "%" PRId64, devices);
 }
 
-/* Without the ConfigMap: pods come and go, and find each other in etcd. */
+/*
+ * Without the ConfigMap: pods come and go, and find each other in etcd.
+ *
+ * Both launchers take one server, as HOST:PORT. The newer one removes, when it starts, all keys
+ * that begin with /paddle/PADDLE_JOB_ID: "_", which no name has, ends it, so that it is not the
+ * beginning of another job's. Without PADDLE_ELASTIC_LEVEL it ends at each change of size.
+ */
 static void env_elastic(const struct job *j, struct pairs *env)
 {
     const struct job_role *r = &j->roles[job_deciding_role(j)];
     const char *servers = j->config->etcd_servers, *host = strstr(servers, "://");
     int64_t least = r->spec->requests, most = r->spec->limits, n = r->spec->replicas;
     host = host ? host + 3 : servers;
+    cleanup_free char *server = xstrndup(host, strcspn(host, ",/"));
     pairs_add(env, "PADDLE_ELASTIC_JOB_ID", "%s-%s", j->ns, j->name);
-    if (least >= 0 || most >= 0)
+    if (job_is_ranged(j))
         pairs_add(env, "PADDLE_ELASTIC_NP", "%" PRId64 ":%" PRId64, least >= 0 ? least : n,
                   most >= 0 ? most : n);
     else
         pairs_add(env, "PADDLE_ELASTIC_NP", "%" PRId64, n);
     pairs_add(env, "PADDLE_ELASTIC_TIMEOUT", "60");
-    pairs_add(env, "PADDLE_ELASTIC_SERVER", "%s", servers);
-    pairs_add(env, "PADDLE_JOB_ID", "%s-%s", j->ns, j->name);
-    pairs_add(env, "PADDLE_MASTER", "etcd://%.*s", (int)strcspn(host, ","), host);
+    pairs_add(env, "PADDLE_ELASTIC_SERVER", "%s", server);
+    pairs_add(env, "PADDLE_ELASTIC_LEVEL", "%" PRId64, j->spec->elastic);
+    pairs_add(env, "PADDLE_JOB_ID", "%s-%s_", j->ns, j->name);
+    pairs_add(env, "PADDLE_MASTER", "etcd://%s", server);
     pairs_add(env, "PADDLE_NNODES", "%s", pairs_get(env, "PADDLE_ELASTIC_NP"));
     pairs_add(env, "PADDLE_PORT", "%" PRId64, job_port(j, job_deciding_role(j)));
     pairs_add(env, "TRAINER_PORTS_NUM", "%d", POD_PORTS);

@@ -83,8 +83,9 @@ static const struct api_field spec_fields[] = {
     API_FIELD("heter", API_OBJECT, paddlejob_spec, heter, "Workers of other hardware.",
               .object = &role),
     API_FIELD("elastic", API_INT, paddlejob_spec, elastic,
-              "Set: pods may come and go while it trains.", API_QUIET, .dflt = "-1", .min = -1,
-              .max = 100),
+              "Set: pods may come and go while it trains. 0: one whose training fails ends, and is "
+              "started again; 1: its launcher starts the training again.",
+              API_QUIET, .dflt = "-1", .min = -1, .max = 100),
     API_FIELD("backoffLimit", API_INT, paddlejob_spec, backoff_limit,
               "How often failed pods are made anew before the job has failed.", .dflt = "0",
               .max = 10000),

@@ -242,7 +242,7 @@ static const struct {
     {"pdj-elastic",
      HEAD FINAL ",\"annotations\":{\"sampan.io/elastic-np\":\"2\"}},\"spec\":{\"elastic\":1,"
                 "\"worker\":{\"replicas\":2,\"requests\":1,\"limits\":4," TEMPLATE "}}" OBJECTS END,
-     "etcd:2379", 0},
+     "http://etcd:2379,http://other:2379", 0},
     {"pdj-elastic-grows",
      HEAD FINAL
      ",\"annotations\":{\"sampan.io/elastic-np\":\"1\"}},\"spec\":{\"elastic\":1," WORKERS(
