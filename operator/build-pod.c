@@ -60,6 +60,10 @@ static void barrier_rights(struct json_writer *w, const struct json *spec)
     jw_end(w);
 }
 
+/* Limits and requests alike, so that a pod whose own containers have that is Guaranteed, and one of
+ * a namespace whose quota wants both is taken. */
+#define BARRIER_NEEDS "{\"cpu\":\"50m\",\"memory\":\"64Mi\"}"
+
 /* The two files are never both empty: `have` is not there until the ConfigMap is. */
 static void barrier_container(struct json_writer *w, const struct json *spec,
                               const struct build_barrier *b)
@@ -70,13 +74,8 @@ static void barrier_container(struct json_writer *w, const struct json *spec,
     jw_raw(w, "command",
            "[\"/usr/libexec/sampan/sampan-barrier\",\"/barrier/want\",\"/barrier/have\"]");
     jw_object(w, "resources");
-    jw_object(w, "requests");
-    jw_str(w, "cpu", "10m");
-    jw_str(w, "memory", "16Mi");
-    jw_end(w);
-    jw_object(w, "limits");
-    jw_str(w, "memory", "64Mi");
-    jw_end(w);
+    jw_raw(w, "limits", BARRIER_NEEDS);
+    jw_raw(w, "requests", BARRIER_NEEDS);
     jw_end(w);
     barrier_rights(w, spec);
     jw_array(w, "volumeMounts");

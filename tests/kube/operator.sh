@@ -42,6 +42,19 @@ END
     kubectl -n strict delete pdj modest --timeout=60s >/dev/null && kubectl delete namespace strict >/dev/null
 }
 
+guaranteed() { # where each container has to say how much it takes at most; what is added to a pod leaves its class as it is
+    kubectl create namespace counted >/dev/null && kubectl -n counted create quota all --hard=limits.cpu=8,limits.memory=8Gi >/dev/null
+    apply -n counted <<END
+apiVersion: batch.paddlepaddle.org/v1
+kind: PaddleJob
+metadata: {name: modest}
+spec: {worker: {replicas: 2, template: {spec: {schedulerName: default-scheduler, containers: [{name: t, image: "x:1", resources: {limits: {cpu: "1", memory: 1Gi}}}]}}}}
+END
+    claim "in a namespace with a quota of limits a job of pods with limits runs" kubectl -n counted wait --for=jsonpath='{.status.phase}'=Running pdj/modest --timeout=60s
+    claim "its pods are Guaranteed" shows '^Guaranteed Guaranteed$' kubectl -n counted get pods -o 'jsonpath={.items[*].status.qosClass}'
+    kubectl -n counted delete pdj modest --timeout=60s >/dev/null && kubectl delete namespace counted >/dev/null
+}
+
 # The longest names that a label may have, of everything that names are made of.
 long_names() {
     local ns name job
@@ -171,6 +184,7 @@ with_more() {
     claim "Volcano's kind" groups_defined
     claim "an operator with a client's certificate leads" operator_up "$(by_certificate)" --etcd "$etcd" --scheduling volcano
     restricted
+    guaranteed
     elastic
     grouped
     claim "nothing is left" until_true 60 nothing_of_ours
