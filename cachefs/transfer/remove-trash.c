@@ -85,6 +85,12 @@ static void on_progress(void *arg, const struct remove_counts *so_far)
     remove_told_to_stop(x->watch, x->counts, &x->told_ns);
 }
 
+static bool told_to_stop(void *arg)
+{
+    const struct expiring *x = arg;
+    return remove_is_over(x->watch);
+}
+
 /* Best effort: what stays is tried again by the next removal. */
 void trash_expire(struct removal *r, const struct remove_watch *watch, struct remove_counts *counts)
 {
@@ -96,8 +102,7 @@ void trash_expire(struct removal *r, const struct remove_watch *watch, struct re
         .keys = sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY),
     };
     struct remove_counts done = {0};
-    const struct remove_watch quiet = {
-        .progress = on_progress, .arg = &x, .stop = watch ? watch->stop : NULL};
+    const struct remove_watch quiet = {.progress = on_progress, .arg = &x, .told = told_to_stop};
     int result =
         store_caps(r->parent) & STORE_LOCAL
             ? store_local_walk(r->parent, STORE_TRASH, on_local, &x, NULL)

@@ -306,3 +306,34 @@ Test(remove, a_sorter_that_breaks_is_an_error, .init = begin, .fini = finish)
     cr_expect(strstr(err.msg, "temporary file"), "%s", err.msg);
     remove_close(r);
 }
+
+static bool is_gone(void *arg)
+{
+    return access(arg, F_OK) != 0;
+}
+
+/* Its file goes before its folders: then it is told to stop. */
+Test(remove, stopped_while_old_trash_goes_it_leaves_the_rest, .init = begin, .fini = finish)
+{
+    cleanup_free char *trash = xasprintf("%s/.trash", dir);
+    cleanup_free char *old = xasprintf("%s/2001-01-01T000000Z-0001", trash);
+    cleanup_free char *file = xasprintf("%s/1", old);
+    struct remove_counts n;
+    struct removal *r;
+    struct err err = {0};
+    cleanup_bytes struct bytes at = {0};
+    bool root;
+    const struct remove_watch watch = {.arg = file, .told = is_gone};
+    cr_assert_eq(mkdir(trash, 0700), 0);
+    cr_assert_eq(mkdir(old, 0700), 0);
+    write_file(old, 1, 10);
+    cr_assert_eq(remove_open(&r, from_uri, NULL, &root, &err), 0, "%s", err.msg);
+    cr_assert_eq(remove_find(r, &watch, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(remove_run(r, false, &watch, &n, &at, &err), -1);
+    cr_expect_eq(err.class, ERR_CANCELLED);
+    cr_expect_eq(n.expired, 1);
+    cr_expect_eq(n.removed, 0);
+    cr_expect_eq(access(old, F_OK), 0, "it went on though it was told to stop");
+    cr_expect_eq(access(from, F_OK), 0);
+    remove_close(r);
+}
