@@ -72,6 +72,8 @@ uninstall:
 
 DEB_ARCH = $(shell dpkg --print-architecture)
 DEB      = build/sampan_$(VERSION)_$(DEB_ARCH).deb
+# With the time of its build: of a version that it has, apt-get says "already the newest" and installs nothing.
+DEB_VERSION = $(VERSION)+$(shell date -u +%Y%m%d%H%M%S)
 deb: all
 	@rm -rf build/deb
 	@$(MAKE) --no-print-directory install DESTDIR=$(call quoted,$(CURDIR)/build/deb) PREFIX=/usr ZSH_SITE=share/zsh/vendor-completions
@@ -80,7 +82,7 @@ deb: all
 	@gzip -9n build/deb/usr/share/man/man1/*.1
 	@$(INSTALL) -d build/deb/DEBIAN build/deb/usr/share/doc/sampan
 	@$(INSTALL) -m 0644 README.md build/deb/usr/share/doc/sampan/
-	@sed -e 's/@VERSION@/$(VERSION)/' -e 's/@ARCH@/$(DEB_ARCH)/' deploy/debian/control.in | $(WRITE) build/deb/DEBIAN/control
+	@sed -e 's/@VERSION@/$(DEB_VERSION)/' -e 's/@ARCH@/$(DEB_ARCH)/' deploy/debian/control.in | $(WRITE) build/deb/DEBIAN/control
 	@echo activate-noawait ldconfig | $(WRITE) build/deb/DEBIAN/triggers
 	@dpkg-deb --root-owner-group --build build/deb $(DEB) >/dev/null
 	@rm -rf build/deb
