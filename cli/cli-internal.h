@@ -74,6 +74,7 @@ struct store_options {
     int64_t webhdfs_port;
     bool no_sign_request, requester_pays, no_store_sums, path_style;
 };
+#define WEBHDFS_PORT "9870"
 #define STORE_ROWS(type, f)                                                                     \
     {"endpoint", CONF_STRING, AT(type, f.endpoint), .arg = "URL",                               \
      .help = "Address of the store, if not AWS_ENDPOINT_URL or the store's own"},               \
@@ -91,7 +92,7 @@ struct store_options {
          CONF_INT,                                                                              \
          AT(type, f.webhdfs_port),                                                              \
          .arg = "N",                                                                            \
-         .dflt = "9870",                                                                        \
+         .dflt = WEBHDFS_PORT,                                                                  \
          .min = 1,                                                                              \
          .max = 65535,                                                                          \
          .help = "Port of the name node's WebHDFS, for hdfs:// sets"},                          \

@@ -5,6 +5,7 @@
  * without us, and over its restart.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -98,7 +99,12 @@ static int check(const struct sync_options *o, const struct sync_conf *c, struct
                  {o->files_from != NULL, "files-from"},
                  {o->limit > 0, "limit"},
                  {o->dry, "dry"},
+                 {o->store.proxy && *o->store.proxy, "proxy"},
+                 {o->store.webhdfs_port != strtol(WEBHDFS_PORT, NULL, 10), "webhdfs-port"},
+                 {o->store.user && *o->store.user, "webhdfs-user"},
                  {o->store.no_sign_request, "no-sign-request"},
+                 {o->store.requester_pays, "requester-pays"},
+                 {o->store.no_store_sums, "no-store-sums"},
                  {o->store.path_style, "path-style"}};
     for (size_t i = 0; i < COUNT(alone); i++)
         if (alone[i].given)

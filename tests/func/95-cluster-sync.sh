@@ -37,6 +37,10 @@ refused 1 "could not connect" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" 
 refused 4 "give --token-file" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker "$hosts"
 refused 2 "workers cannot see" sampan sync "file://$SRC" "s3://$BUCKET/x" --worker "$hosts"
 refused 2 "no --pack" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker "$hosts" --pack 8MiB
+# what the servers cannot be told is refused, not left out: they would write and delete as another user
+refused 2 "no --webhdfs-user" sampan sync "webhdfs://127.0.0.1:1/a" "s3://$BUCKET/x" --worker "$hosts" --webhdfs-user alice
+refused 2 "no --webhdfs-port" sampan sync "hdfs://127.0.0.1/a" "s3://$BUCKET/x" --worker "$hosts" --webhdfs-port 9871
+refused 2 "no --requester-pays" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker "$hosts" --requester-pays
 # a worker's failure is the command's
 code=0
 sampan sync "s3://none-of-ours/a" "s3://$BUCKET/x" --worker "$hosts" --token-file "$T/token" >"$T/out" 2>"$T/err" || code=$?
