@@ -233,6 +233,7 @@ static void take_result(struct worker *w, const struct json *r)
                                      .skipped = json_uint_at(r, "skipped"),
                                      .skipped_bytes = json_uint_at(r, "skipped_bytes"),
                                      .checked = json_uint_at(r, "checked"),
+                                     .checked_bytes = json_uint_at(r, "checked_bytes"),
                                      .deleted = json_uint_at(r, "deleted"),
                                      .deleted_src = json_uint_at(r, "deleted_src"),
                                      .extra = json_uint_at(r, "extra"),
@@ -321,6 +322,7 @@ static void add_counts(struct sync_counts *sum, const struct sync_counts *n)
     sum->skipped += n->skipped;
     sum->skipped_bytes += n->skipped_bytes;
     sum->checked += n->checked;
+    sum->checked_bytes += n->checked_bytes;
     sum->deleted += n->deleted;
     sum->deleted_src += n->deleted_src;
     sum->extra += n->extra;

@@ -385,6 +385,7 @@ static void write_counts(struct bytes *result, const struct sync_counts *n, cons
     jw_uint(&w, "skipped_bytes", n->skipped_bytes);
     jw_uint(&w, "excluded", n->excluded);
     jw_uint(&w, "checked", n->checked);
+    jw_uint(&w, "checked_bytes", n->checked_bytes);
     jw_uint(&w, "deleted", n->deleted);
     jw_uint(&w, "deleted_src", n->deleted_src);
     jw_uint(&w, "extra", n->extra);

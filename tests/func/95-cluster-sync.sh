@@ -33,6 +33,8 @@ sync copy
 expect "copied and skipped" "$(field copied <"$T/out") $(field skipped <"$T/out")" "20 40"
 sync other "127.0.0.1:${member_ports[0]},127.0.0.1:${member_ports[2]}" --exclude class-002/
 expect "copied" "$(field copied <"$T/out")" 40
+sync copy "$hosts" --check-all
+expect "what was compared" "$(field checked <"$T/out") $(field checked_bytes <"$T/out")" "60 $(find "$SRC" -type f -exec cat {} + | wc -c)"
 refused 1 "could not connect" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker 127.0.0.1:1
 refused 4 "give --token-file" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker "$hosts"
 refused 2 "workers cannot see" sampan sync "file://$SRC" "s3://$BUCKET/x" --worker "$hosts"
