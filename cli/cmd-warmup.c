@@ -309,8 +309,8 @@ const struct command cmd_warmup = {
     .about =
         "Fetches all samples of the mount, or those at and below PATH (below the mount, as it "
         "is named from here, or absolute). A SET (a URI, a set file or a catalog) needs no mount: "
-        "give it the --cache and "
-        "the keys that the mount will have; a mount has its own, and such options are refused. It "
+        "give it the --cache and the keys that the mount will have. A mount has its own: options "
+        "of a cache are refused, and those that say how a store is reached are passed over. It "
         "is refused before its first byte if they cannot "
         "fit. Interrupting it stops it; what was fetched stays. With "
         "--json it then says how far it was: state (cancelled), samples, samples_done and "
