@@ -159,6 +159,12 @@ static int take_other(struct stage *s, struct task *t, const struct err *why, st
     return 0;
 }
 
+int move_from_other(struct stage *s, struct task *t, struct err *err)
+{
+    struct err why = *err;
+    return why.class == ERR_STALE ? take_other(s, t, &why, err) : -1;
+}
+
 int do_move(struct stage *s, struct task *t, struct err *err)
 {
     struct seen seen;

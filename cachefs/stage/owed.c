@@ -99,7 +99,7 @@ bool owed_enqueue(struct stage *s, struct node *n)
         list_remove(&s->failed, n);
         n->queued = false;
     }
-    n->failed = false;
+    n->failed = n->unfetched = false;
     n->due_ns = 0;
     if (n->queued)
         return false;
@@ -174,7 +174,7 @@ void node_failed(struct stage *s, struct node *n, const struct err *err)
     n->again = false;
     if (again || err_passes(err) || !n->queued)
         return;
-    list_remove(&s->owed, n);
+    list_remove(n->failed ? &s->failed : &s->owed, n);
     n->failed = true;
     n->due_ns = pause ? now + pause : UINT64_MAX;
     list_add(&s->failed, n);

@@ -91,6 +91,7 @@ struct node {
     unsigned pins;    /* users of the pointer itself */
     bool held;        /* `opens` holds a reference on the content */
     bool in_names, in_drop, in_dirty, queued, busy, failed, foreign_told;
+    bool unfetched; /* it failed, and so did fetching it for who waits for its key */
     /* Bytes of this generation were given to readers (or may have been, in an earlier life): from
      * then on an open file that another writer replaces is stale. */
     bool given;

@@ -27,5 +27,8 @@ int do_move(struct stage *s, struct task *t, struct err *err);
 /* The object is not where the row says, in a store that renames: if it lies under a key that it may
  * have left meanwhile, the row says so from now on, and the node's turn comes again. */
 bool move_from_left(struct stage *s, struct task *t);
+/* `err` says why the object could not be fetched. If it is another one by now, the row says so from
+ * now on, and the node's turn comes again; else -1. */
+int move_from_other(struct stage *s, struct task *t, struct err *err);
 
 #endif

@@ -131,7 +131,7 @@ static enum may may_go(struct stage *s, struct node *n, const char *key, struct 
     if (!holder || (holder == n && n->fetch_first)) /* else it lies in its own way */
         return MAY_GO;
     *ret_holder = holder;
-    return !holder->busy && !holder->fetch_first && !node_is_folder(holder) &&
+    return !holder->busy && !holder->unfetched && !holder->fetch_first && !node_is_folder(holder) &&
                    is_stuck(s, n, holder)
                ? MAY_FETCH
                : MAY_NOT;
@@ -284,8 +284,7 @@ static int fetch_content(struct stage *s, struct node *n, struct err *err)
     return result;
 }
 
-/* Fetches all of it, so that its object may be overwritten. */
-static int do_fetch(struct stage *s, struct task *t, struct err *err)
+static int fetch_object(struct stage *s, struct task *t, struct err *err)
 {
     cleanup_bytes struct bytes target = {0};
     if (t->kind != NODE_LINK)
@@ -294,6 +293,14 @@ static int do_fetch(struct stage *s, struct task *t, struct err *err)
         return -1;
     ACQUIRE(&s->lock);
     return leave_object(s, t->n, target.data, err);
+}
+
+/* Fetches all of it, so that its object may be overwritten. */
+static int do_fetch(struct stage *s, struct task *t, struct err *err)
+{
+    if (fetch_object(s, t, err) == 0 || move_from_left(s, t))
+        return 0;
+    return move_from_other(s, t, err);
 }
 
 static int do_parts(struct stage *s, struct task *t, struct err *err)
@@ -347,7 +354,7 @@ static int do_task(struct stage *s, struct task *t, struct err *err)
     if (t->flags & N_ORPHAN)
         return do_orphan(s, t, err);
     if (t->fetch)
-        return do_fetch(s, t, err) && !move_from_left(s, t) ? -1 : 0;
+        return do_fetch(s, t, err);
     if (t->kind == NODE_FOLDER)
         return do_folder(s, t, err);
     if (t->kind == NODE_LINK)
@@ -407,6 +414,7 @@ static void conclude(struct stage *s, struct task *t, int result, const struct e
         n->why = NULL;
     } else {
         node_failed(s, n, err);
+        n->unfetched = t->fetch && n->failed;
         if (err->class == ERR_DENIED)
             pardon_denied(s, t);
         log_warn(s->conf.log, "not stored yet path=%s why=%s", t->key, err->msg);

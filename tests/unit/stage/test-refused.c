@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "mem.h"
 #include "stage-testing.h"
 
@@ -333,5 +334,48 @@ Test(refused, keys_that_stay_hold_up_no_others)
     stage_retry(b.s);
     t_settle(&b);
     cr_expect_eq(ask_number(&b, "/_objects"), 0);
+    bench_stop(&b);
+}
+
+static void put_in_bucket(const struct bench *b, const char *key, const char *text)
+{
+    cleanup_free char *path = xasprintf("%s/%s", b->bucket, key);
+    FILE *f = fopen(path, "we");
+    cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* Each waits for the other's object to leave, and neither object is the one that was known. */
+Test(refused, a_swap_of_what_another_writer_replaced)
+{
+    struct bench b, other;
+    uint64_t fh;
+    bench_start(&b, false);
+    bench_open(&b, true);
+    t_file(&b, STAGE_ROOT, "a", "was a");
+    t_file(&b, STAGE_ROOT, "b", "was b");
+    bench_other(&other, &b);
+    other.conf.commit = COMMIT_BACKGROUND;
+    other.conf.uploads = 1;
+    other.conf.refresh_ns = 3600 * NS_PER_S;
+    bench_open(&other, true);
+    t_lookup(&other, STAGE_ROOT, "a");
+    t_lookup(&other, STAGE_ROOT, "b");
+    t_create(&other, STAGE_ROOT, "large", &fh); /* its upload holds up what comes after it */
+    cleanup_free char *block = xmalloc((1 << 20) + 1);
+    memset(block, 'x', 1 << 20);
+    block[1 << 20] = '\0';
+    for (uint64_t i = 0; i < 48; i++)
+        t_write(&other, fh, i << 20, block);
+    put_in_bucket(&other, "a", "a of another writer");
+    put_in_bucket(&other, "b", "b of another writer");
+    t_close(&other, fh);
+    t_rename(&other, STAGE_ROOT, "a", STAGE_ROOT, "t");
+    t_rename(&other, STAGE_ROOT, "b", STAGE_ROOT, "a");
+    t_rename(&other, STAGE_ROOT, "t", STAGE_ROOT, "b");
+    t_settle(&other);
+    expect_stored(&other, "a", "b of another writer");
+    expect_stored(&other, "b", "a of another writer");
+    expect_stored(&other, "t", NULL);
+    bench_stop(&other);
     bench_stop(&b);
 }
