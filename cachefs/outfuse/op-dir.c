@@ -146,13 +146,11 @@ int out_releasedir(struct call *c, struct err *err)
     return 0;
 }
 
-/* Of the root: all that is owed. Of another folder: the names in it, which are in the journal (or,
+/* Of the root: all that is owed. Of another folder: the names in it, which are in the journal (and,
  * with commit close, in the store) since the call that changed them returned. */
 int out_fsyncdir(struct call *c, struct err *err)
 {
-    if (c->h->nodeid != STAGE_ROOT)
-        return 0;
-    return stage_sync(c->f->stage, &c->who, err);
+    return (c->h->nodeid == STAGE_ROOT ? stage_sync : stage_sync_names)(c->f->stage, &c->who, err);
 }
 
 int out_ioctl(struct call *c, struct err *err)

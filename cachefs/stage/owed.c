@@ -444,6 +444,11 @@ int stage_sync(struct stage *s, const struct stage_call *c, struct err *err)
     return settle_all(s, c, 0, err);
 }
 
+int stage_sync_names(struct stage *s, const struct stage_call *c, struct err *err)
+{
+    return c->wait ? journal_sync(s, err) : STAGE_WAIT;
+}
+
 /* --- what a person is told ------------------------------------------------------------------- */
 
 struct told {

@@ -234,6 +234,9 @@ int stage_statfs(struct stage *s, struct statvfs *ret, struct err *err);
 int stage_settle(struct stage *s, uint64_t deadline_ns, struct err *err);
 /* The same as a call of somebody who may give up: fsync of the root. */
 int stage_sync(struct stage *s, const struct stage_call *c, struct err *err);
+/* What calls that returned have changed of names lasts also if the machine stops: fsync of another
+ * folder. */
+int stage_sync_names(struct stage *s, const struct stage_call *c, struct err *err);
 /* Tries at once what failed or waits for its turn; what the machine's stop may have torn is stored
  * as it is. */
 void stage_retry(struct stage *s);
