@@ -281,6 +281,18 @@ int store_local_remove_folder(struct store *s, const char *key, struct err *err)
     return err_sys(err, errno, "cannot remove the folder: %s", p.path);
 }
 
+int store_local_sync_name(struct store *s, const char *key, struct err *err)
+{
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
+    struct err why = {0};
+    if ((file_place(s, key, file_bare_len(key), &p, &why) == 0 && sync_name(&p, &why) == 0) ||
+        why.class == ERR_NOT_FOUND)
+        return 0;
+    if (err)
+        *err = why;
+    return -1;
+}
+
 int store_local_stat(struct store *s, const char *key, struct stat *ret, struct err *err)
 {
     cleanup_place struct file_place p = FILE_PLACE_INIT;

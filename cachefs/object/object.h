@@ -334,6 +334,9 @@ int store_local_set_attrs(struct store *s, const char *key, const struct local_a
 int store_local_rename(struct store *s, const char *from, const char *to, struct err *err);
 /* One that is not there is no error. One that something is in stays: ERR_STALE. */
 int store_local_remove_folder(struct store *s, const char *key, struct err *err);
+/* That `key` was made, renamed or removed is on the disk: the folder that it lies in, if it is
+ * there. */
+int store_local_sync_name(struct store *s, const char *key, struct err *err);
 struct stat;
 int store_local_stat(struct store *s, const char *key, struct stat *ret,
                      struct err *err); /* lstat */

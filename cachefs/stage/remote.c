@@ -229,6 +229,13 @@ static int learn(struct stage *s, const char *key, const char *etag, struct seen
     return 0;
 }
 
+/* What changed in a folder of this machine is as good as in another store when it is on the disk:
+ * the journal forgets it. */
+static int keep_name(struct stage *s, const char *key, struct err *err)
+{
+    return is_local(s) ? store_local_sync_name(s->conf.store, key, err) : 0;
+}
+
 /* With what the store keeps beside the bytes; `ret_etag` "" where it says none. */
 static int put_whole(struct stage *s, const struct store_put *put, const struct fetch_watch *watch,
                      char ret_etag[160], struct err *err)
@@ -295,7 +302,8 @@ int remote_marker(struct stage *s, const char *key, const struct object_meta *me
     char etag[160];
     if (s->caps & STORE_FOLDERS)
         return fetch_folder(s->conf.fetch, s->conf.store, key, err) ||
-                       (is_local(s) && store_local_set_attrs(s->conf.store, key, &attrs, err))
+                       (is_local(s) && store_local_set_attrs(s->conf.store, key, &attrs, err)) ||
+                       keep_name(s, key, err)
                    ? -1
                    : 0;
     return put_whole(s, &put, NULL, etag, err) ? err_wrap(err, "make the folder \"%s\"", key) : 0;
@@ -308,7 +316,7 @@ int remote_link(struct stage *s, const char *key, const char *target,
     if (!is_local(s))
         return remote_put(s, key, target, strlen(target), meta, NULL, ret, err);
     if (store_local_link(s->conf.store, key, target, err) ||
-        store_local_set_attrs(s->conf.store, key, &attrs, err))
+        store_local_set_attrs(s->conf.store, key, &attrs, err) || keep_name(s, key, err))
         return -1;
     return local_seen(s, key, ret, err);
 }
@@ -390,7 +398,10 @@ static int move_there(struct stage *s, const char *from, const char *to,
         return -1;
     if (!is_local(s))
         return 0; /* it keeps no attributes, and nothing changes by a rename */
-    return store_local_set_attrs(s->conf.store, to, &attrs, err) ? -1 : local_seen(s, to, ret, err);
+    if (store_local_set_attrs(s->conf.store, to, &attrs, err) || keep_name(s, from, err) ||
+        keep_name(s, to, err))
+        return -1;
+    return local_seen(s, to, ret, err);
 }
 
 int remote_move(struct stage *s, const char *from, const char *to, const struct object_meta *meta,
@@ -417,6 +428,8 @@ int remote_delete(struct stage *s, const char *key, struct err *err)
     struct err why = {0};
     int result = folder ? fetch_delete_folder(s->conf.fetch, s->conf.store, key, &why)
                         : fetch_delete(s->conf.fetch, s->conf.store, key, &why);
+    if (result == 0)
+        result = keep_name(s, key, &why);
     /* A folder that somebody else put something into stays. */
     if (result == 0 || (folder && why.class == ERR_STALE)) {
         counter_add(&s->counts->deletes, 1);

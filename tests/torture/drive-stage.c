@@ -20,14 +20,15 @@
  *   look:NAME        a block is read that no patch changes
  *   move:A:B, remove:A
  *   swap:A:B         three moves at once: each has the other's name
+ *   names            fsync of a folder: moves and removals last (with commit close each does)
  *   settle           all that is owed is stored
  *   pending          prints what is not stored, as `status` does
  *   export:FOLDER    copies all files, as a reader of the mount sees them
  *   close
  *
  * What a step is about to do and what it has reached is marked (mark:…, seen by meddle): other,
- * begun, put, synced, moving, moved, swapping, removing, removed, stored. A step that fails ends
- * the run with its error: one line, exit 1; settle's is printed, and no more, after "try".
+ * begun, put, synced, moving, moved, swapping, removing, removed, named, stored. A step that fails
+ * ends the run with its error: one line, exit 1; settle's is printed, and no more, after "try".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -273,13 +274,30 @@ static int step_more(struct drive *d, const struct words *w, struct err *err)
     return grow(d, w, false, err);
 }
 
+static int step_names(struct drive *d, const struct words *w, struct err *err)
+{
+    (void)w;
+    if (stage_sync_names(d->s, &waits, err))
+        return -1;
+    mark("named", "", "");
+    return 0;
+}
+
+/* With commit close a change of names lasts when its call returns. */
+static int changed(struct drive *d, const char *what, const char *name, const char *to)
+{
+    mark(what, name, to);
+    if (d->conf.commit == COMMIT_CLOSE)
+        mark("named", "", "");
+    return 0;
+}
+
 static int step_move(struct drive *d, const struct words *w, struct err *err)
 {
     mark("moving", w->a, w->b);
     if (stage_rename(d->s, &waits, STAGE_ROOT, w->a, STAGE_ROOT, w->b, 0, err))
         return -1;
-    mark("moved", w->a, w->b);
-    return 0;
+    return changed(d, "moved", w->a, w->b);
 }
 
 static int step_swap(struct drive *d, const struct words *w, struct err *err)
@@ -308,8 +326,7 @@ static int step_remove(struct drive *d, const struct words *w, struct err *err)
     mark("removing", w->a, "");
     if (stage_unlink(d->s, &waits, STAGE_ROOT, w->a, err))
         return -1;
-    mark("removed", w->a, "");
-    return 0;
+    return changed(d, "removed", w->a, "");
 }
 
 static int step_settle(struct drive *d, const struct words *w, struct err *err)
@@ -406,7 +423,7 @@ static const struct step {
     {"safe", step_safe},     {"move", step_move},     {"swap", step_swap},
     {"remove", step_remove}, {"settle", step_settle}, {"pending", step_pending},
     {"export", step_export}, {"other", step_other},   {"patch", step_patch},
-    {"look", step_look},
+    {"look", step_look},     {"names", step_names},
 };
 
 static int run_step(struct drive *d, const char *word, struct err *err)

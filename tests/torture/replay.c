@@ -317,10 +317,10 @@ static int write_file(const struct node *n, const char *path)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = -1;
     if (fd >= 0 && write(fd, c.bytes, c.size) == (ssize_t)c.size)
         rc = 0;
-    /* Elsewhere nothing goes by times. */
+    /* A store's files get theirs before they are synced and named; nothing else goes by times. */
     const struct timespec t = {(time_t)(n->mtime_ns / 1000000000u),
                                (long)(n->mtime_ns % 1000000000u)};
-    if (fd >= 0 && n->apart && n->mtime_ns)
+    if (fd >= 0 && n->mtime_ns)
         futimens(fd, (const struct timespec[2]){t, t});
     if (fd >= 0)
         close(fd);

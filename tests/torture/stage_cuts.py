@@ -6,7 +6,8 @@ it, and the store as it was at that moment. Then a new mount of another boot ope
 
   - every object of the store is whole: all of a content that was written under its name at some time;
   - a file whose content was synced (fsync, or close with commit=close) and not touched since has it, in the store
-    and to a reader; one that was removed is gone; of a rename, or a swap, that nobody synced, each content is under one
+    and to a reader, and so has its name, where that was synced after it was changed (fsync of the folder, or any with
+    commit=close); one that was removed is gone; of a rename, or a swap, that nobody synced, each content is under one
     of the names;
   - a reader of the mount sees what the store has, unless the mount says that it is not stored;
   - a log keeps the records that were synced, also where nobody may store it before somebody has looked at it;
@@ -37,6 +38,10 @@ LIVES = {f"{store}-{commit}": (store, commit, LIFE) for store in ("file", "s3") 
 LIVES["s3-parts"] = ("s3", "background", IN_PARTS)
 SHARES = 5  # each life is cut so many times less often than asked for
 LIVES |= {f"{store}-partly": (store, "background", PARTLY) for store in ("file", "s3")}
+# A store that is a folder of the same machine loses its power, too.
+HERE = ("open sync:a:1 sync:b:1 sync:c:1 names move:a:d names remove:b names safe:c:2 names sync:e:1 move:d:a names settle swap:a:c names settle "
+        "remove:e move:a:f names settle close").split()
+LIVES |= {f"here-{commit}": ("here", commit, HERE) for commit in ("background", "close")}
 
 
 def seed_of(name, k):
@@ -117,6 +122,9 @@ class Model:
         f.hard = True
         f.log_hard = len(f.log)
         self.elsewhere.discard(name)
+        self.all_named()
+
+    def named(self, name, value):
         self.all_named()
 
     def all_named(self):
@@ -205,6 +213,8 @@ def files_in(folder):
 class FileStore:
     """A folder. A stage knows its store by its address: each cut has it where it was recorded."""
 
+    apart = True
+
     def __init__(self, life):
         self.life = life
 
@@ -219,7 +229,15 @@ class FileStore:
         return []
 
 
+class FolderHere(FileStore):
+    """It is cut, too."""
+
+    apart = False
+
+
 class S3Store:
+    apart = True
+
     def __init__(self, life):
         self.life = life
 
@@ -236,7 +254,7 @@ class S3Store:
         return [h["key"] for _, h, _ in s3mem.Keep.read(bucket) if "key" in h]
 
 
-STORES = {"file": FileStore, "s3": S3Store}
+STORES = {"file": FileStore, "here": FolderHere, "s3": S3Store}
 
 
 class StageCuts:
@@ -257,7 +275,7 @@ class StageCuts:
         store = STORES[kind](log.parent)
         with tempfile.TemporaryDirectory(dir=self.torture.world.base) as folder:
             top = Path(folder)
-            told = json.loads(subprocess.run([self.tools / "replay", "--apart", "1", log, str(seed), top / "cut"], check=True,
+            told = json.loads(subprocess.run([self.tools / "replay", *(["--apart", "1"] if store.apart else []), log, str(seed), top / "cut"], check=True,
                                              stdout=subprocess.PIPE).stdout)
             stage, bucket, view = top / "cut/0", top / "cut/1", top / "view"
             view.mkdir()
