@@ -169,7 +169,8 @@ static void remove_tree(const char *path)
     (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A part while it is dealt out: whoever is killed meanwhile leaves none that looks whole. */
+/* A part while it is dealt out: whoever is killed meanwhile, or whose machine stops, leaves none
+ * that looks whole. */
 static char *name_of(const char *job, int64_t part, bool whole)
 {
     return xasprintf("%s/data/%s%lld", job, whole ? "" : ".dealing-", (long long)part);
@@ -191,6 +192,10 @@ static int64_t deal_part(const char *src, const char *job, int64_t part, int64_t
 /* All or none: those that have their names already lose them with one that cannot have its own. */
 static int name_parts(const char *job, int64_t parts, struct err *err)
 {
+    cleanup_free char *data = xasprintf("%s/data", job);
+    cleanup_close int fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || syncfs(fd))
+        return err_sys(err, errno, "write %s to the disk", data);
     for (int64_t i = 0; i < parts; i++) {
         cleanup_free char *dealt = name_of(job, i, false), *part = name_of(job, i, true);
         if (rename(dealt, part) == 0)
@@ -202,7 +207,7 @@ static int name_parts(const char *job, int64_t parts, struct err *err)
         }
         return -1;
     }
-    return 0;
+    return fsync(fd) ? err_sys(err, errno, "write %s to the disk", data) : 0;
 }
 
 static int64_t deal_all(const char *src, const char *job, int64_t parts, struct err *err)
