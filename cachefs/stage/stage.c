@@ -146,6 +146,14 @@ static void judge_staged(struct stage *s, struct node *n, bool same_boot)
         forget_staged(s, n);
 }
 
+/* Somebody damaged the journal. What the store has of it, a listing finds again. */
+static void lose_place(struct stage *s, struct node *n)
+{
+    log_error(s->conf.log, "a damaged journal: it says not where a file lies ino=%llu name=%s",
+              (unsigned long long)n->row.ino, n->row.name);
+    n->row.flags |= N_ORPHAN;
+}
+
 static void judge_node(struct stage *s, struct node *n, bool same_boot)
 {
     if (n == s->root)
@@ -153,14 +161,25 @@ static void judge_node(struct stage *s, struct node *n, bool same_boot)
     struct node *parent = node_of(s, n->row.parent);
     n->given = n->known_before = !s->conf.fresh;
     bool orphan = n->row.flags & N_ORPHAN;
-    if (!orphan && (!parent || !node_is_folder(parent) || child_of(s, parent, n->row.name)))
-        n->row.flags |= N_ORPHAN; /* a journal that somebody damaged: no name is better than two */
+    if (!orphan && (!parent || !node_is_folder(parent) || child_of(s, parent, n->row.name) ||
+                    node_is_below(parent, n)))
+        lose_place(s, n); /* no name is better than two */
     if (n->row.flags & N_STAGED)
         judge_staged(s, n, same_boot);
     if (!(n->row.flags & N_ORPHAN))
         node_link(s, parent, n);
     else if (!s->conf.fresh)
         n->lookups = 1; /* the kernel will say when it forgets it */
+}
+
+/* What lies in a folder that has no place has none: its key would be another file's. */
+static void judge_place(struct stage *s, struct node *n)
+{
+    if (!n->parent || node_is_below(n, s->root))
+        return;
+    lose_place(s, n);
+    node_unlink(s, n);
+    n->lookups = !s->conf.fresh;
 }
 
 static struct node **all_nodes(struct stage *s, size_t *ret_n)
@@ -257,6 +276,8 @@ static int recover(struct stage *s, struct err *err)
     qsort(all, count, sizeof all[0], by_number);
     for (size_t i = 0; i < count; i++)
         judge_node(s, all[i], same_boot);
+    for (size_t i = 0; i < count; i++)
+        judge_place(s, all[i]);
     sweep_files(s);
     if (same_boot && !clean)
         s->grace_until_ns = clock_mono_ns() + (s->conf.grace_ns ? s->conf.grace_ns : GRACE_NS);
