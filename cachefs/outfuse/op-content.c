@@ -154,11 +154,9 @@ int out_read(struct call *c, struct err *err)
     int rc;
 
     if (c->who.wait && !is_ours) {
-        size_t waited;
-        rc = stage_read(c->f->stage, &c->who, in->fh, in->offset, NULL, size, &waited, err);
+        rc = stage_await(c->f->stage, &c->who, in->fh, in->offset, size, &c->who.from_store, err);
         if (rc)
             return rc;
-        c->who.from_store = waited;
     }
     c->more = xmalloc(size ? size : 1);
     if (is_ours)

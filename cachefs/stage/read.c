@@ -93,7 +93,7 @@ static int read_unstaged(struct content *c, bool wait, uint64_t off, void *buf, 
     return buf ? read_remote(c, off, buf, ret->len, why) : 0;
 }
 
-/* `buf` NULL: as stage_read() has it. */
+/* `buf` NULL: for stage_await(). */
 static int read_content(struct content *c, bool wait, uint64_t off, void *buf, size_t len,
                         struct given *ret, struct err *err)
 {
@@ -205,25 +205,39 @@ static int read_handle(struct content *c, uint64_t fh, bool wait, uint64_t off, 
     }
 }
 
-int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off, void *buf,
-               size_t len, size_t *ret_n, struct err *err)
+static int read_or_await(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off,
+                         void *buf, size_t len, struct given *ret, struct err *err)
 {
     struct content *c = handle_content(s, fh, err);
     if (!c)
         return -1;
-    struct given given = {0};
     int result;
     {
         ACQUIRE(&c->lock);
-        result = read_handle(c, fh, call->wait, off, buf, len, &given, err);
+        result = read_handle(c, fh, call->wait, off, buf, len, ret, err);
     }
     content_done(c);
-    *ret_n = given.len;
-    if (result == 0 && buf)
-        count_read(s, call, given.len, given.from_store || call->from_store);
-    else if (result == 0)
-        *ret_n = given.from_store;
-    else if (result < 0)
+    if (result < 0)
         counter_add(&s->counts->read_errors, 1);
+    return result;
+}
+
+int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off, void *buf,
+               size_t len, size_t *ret_n, struct err *err)
+{
+    struct given given = {0};
+    int result = read_or_await(s, call, fh, off, buf, len, &given, err);
+    *ret_n = given.len;
+    if (result == 0)
+        count_read(s, call, given.len, given.from_store || call->from_store);
+    return result;
+}
+
+int stage_await(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off,
+                size_t len, bool *ret_from_store, struct err *err)
+{
+    struct given given = {0};
+    int result = read_or_await(s, call, fh, off, NULL, len, &given, err);
+    *ret_from_store = given.from_store;
     return result;
 }

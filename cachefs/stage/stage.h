@@ -204,11 +204,13 @@ int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, c
                  mode_t mode, int flags, struct stage_attr *ret, uint64_t *ret_fh, struct err *err);
 int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, int flags,
                     uint64_t *ret_fh, struct err *err);
-/* Fills `buf`; *ret_n < len only at the end of the file. NULL: only what the call would
- * wait for is done, so that its caller has no buffer while it waits; *ret_n is 1 if that was the
- * store, which the call that reads then says. */
+/* Fills `buf`; *ret_n < len only at the end of the file. */
 int stage_read(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off, void *buf,
                size_t len, size_t *ret_n, struct err *err);
+/* Does what a read of that would wait for, so that its caller has no buffer while he waits. Was it
+ * the store? Then the call that reads says so (stage_call.from_store). */
+int stage_await(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off, size_t len,
+                bool *ret_from_store, struct err *err);
 int stage_write(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off,
                 const void *data, size_t len, struct err *err);
 int stage_fallocate(struct stage *s, const struct stage_call *c, uint64_t fh, int mode,

@@ -390,12 +390,24 @@ int stage_read(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_
 
     if (!n)
         return err_sys(err, EBADF, "handle");
-    if ((rc = wait_if_slow(s, c, n->name, err)) || !buf)
+    if ((rc = wait_if_slow(s, c, n->name, err)))
         return rc;
     *ret_n = off >= n->len ? 0 : n->len - off < len ? n->len - off : len;
     if (*ret_n)
         memcpy(buf, n->data + off, *ret_n);
     return 0;
+}
+
+int stage_await(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off, size_t len,
+                bool *ret_from_store, struct err *err)
+{
+    (void)off;
+    (void)len;
+    ACQUIRE(&s->lock);
+    const struct node *n = of(s, fh - 1000);
+
+    *ret_from_store = false;
+    return n ? wait_if_slow(s, c, n->name, err) : err_sys(err, EBADF, "handle");
 }
 
 int stage_write(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off,

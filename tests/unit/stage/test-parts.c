@@ -410,7 +410,8 @@ static void *read_it_all(void *arg)
     size_t n = 0;
     pthread_barrier_wait(m->together);
     for (size_t off = 0; off < m->len; off += n) {
-        cr_assert_eq(stage_read(m->b->s, &waits, m->fh, off, NULL, MIB, &n, &err), 0, "%s",
+        bool from_store;
+        cr_assert_eq(stage_await(m->b->s, &waits, m->fh, off, MIB, &from_store, &err), 0, "%s",
                      err.msg);
         cr_assert_eq(stage_read(m->b->s, &waits, m->fh, off, got, MIB, &n, &err), 0, "%s", err.msg);
         cr_assert(n && memcmp(got, m->data + off, n) == 0, "at %zu", off);
