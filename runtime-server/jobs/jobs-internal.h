@@ -51,7 +51,12 @@ int jobstore_set_posting(struct jobstore *s, const char *id, const char *posting
 int jobstore_get(struct jobstore *s, const char *id, struct job_row *ret, struct err *err);
 /* Calls fn for each row, oldest first (`newest`: the other way); fn must not call the store. */
 typedef void row_fn(void *arg, const struct job_row *r);
-enum row_filter { ROWS_ALL, ROWS_PENDING, ROWS_TEMPLATES };
+enum row_filter {
+    ROWS_ALL,
+    ROWS_PENDING,
+    ROWS_TOLD,
+    ROWS_TEMPLATES
+}; /* told: pending, with a wish */
 int jobstore_each(struct jobstore *s, enum row_filter which, bool newest, row_fn *fn, void *arg,
                   struct err *err);
 /* State with what belongs to it; NULL texts stay as they are. */
@@ -142,10 +147,14 @@ enum begun {
 enum begun run_start(struct jobs *j, const struct job_row *r, struct err *err);
 /* Joins and frees those that ended. Lock held; dropped meanwhile. */
 void runs_reap(struct jobs *j);
-/* May this row run beside those that run, and before those that wait? If not, what it touches is
- * added to what those touch: jobs that touch the same run in the order of their submission. Lock
- * held. */
-bool run_fits(const struct jobs *j, const struct job_row *r, struct bytes *waiting);
+/* In one look at the pending rows, in the order of their submission: of those that came before. */
+struct turns {
+    struct bytes touched; /* by all of them: jobs that touch the same run one after the other */
+    unsigned taken;       /* places of those that begin now */
+};
+/* May this row begin, beside those that run and those of the same look that begin now, and before
+ * those that wait? It counts in `t` from now on. Lock held. */
+bool run_fits(const struct jobs *j, const struct job_row *r, struct turns *t);
 /* Does its runner only wait for work that others do? */
 bool run_waits(const struct jobs *j, const struct job_row *r);
 

@@ -97,21 +97,31 @@ const char *secret_find(const struct jobs *j, const char *id)
 
 /* --- the scheduler ---------------------------------------------------------------------------- */
 
-/* Gathers ids, each with its NUL. */
-static void note_ready(void *arg, const struct job_row *r)
+struct ready {
+    const struct jobs *jobs;
+    struct bytes ids; /* each with its NUL */
+    struct turns turns;
+};
+
+static void note_told(void *arg, const struct job_row *row)
 {
-    bytes_add(arg, r->id, strlen(r->id) + 1);
+    struct ready *r = arg;
+    bytes_add(&r->ids, row->id, strlen(row->id) + 1);
+}
+
+static void note_ready(void *arg, const struct job_row *row)
+{
+    struct ready *r = arg;
+    if (run_fits(r->jobs, row, &r->turns))
+        bytes_add(&r->ids, row->id, strlen(row->id) + 1);
 }
 
 /* False: what is to be written for it can't be. */
-static bool start_one(struct jobs *j, const char *id, struct bytes *waiting, struct bytes *changed)
+static bool start_one(struct jobs *j, const char *id, struct bytes *changed)
 {
     cleanup_row struct job_row row = {0};
     struct err err = {0};
     if (jobstore_get(j->store, id, &row, NULL))
-        return true;
-    /* Who is only to tell others that they end waits for nobody's turn. */
-    if (jobstore_wish(j->store, id) == JOB_GO_ON && !run_fits(j, &row, waiting))
         return true;
     enum begun begun = run_start(j, &row, &err);
     if (begun == REFUSED &&
@@ -124,15 +134,28 @@ static bool start_one(struct jobs *j, const char *id, struct bytes *waiting, str
     return begun != NOT_SAVED;
 }
 
+/* Starts those that `note` takes. Thousands may wait: who can't begin is not looked up. */
+static bool start_all(struct jobs *j, enum row_filter which, row_fn *note, struct bytes *changed)
+{
+    struct ready ready = {.jobs = j};
+    bool saved = true;
+    jobstore_each(j->store, which, false, note, &ready, NULL);
+    for (const char *id = ready.ids.data; id && saved && id < ready.ids.data + ready.ids.len;
+         id += strlen(id) + 1)
+        saved = start_one(j, id, changed);
+    bytes_release(&ready.ids);
+    bytes_release(&ready.turns.touched);
+    return saved;
+}
+
 /* When to look again, at the latest. */
 static int64_t start_ready(struct jobs *j, int64_t now, struct bytes *changed)
 {
-    cleanup_bytes struct bytes ids = {0}, waiting = {0};
-    jobstore_each(j->store, ROWS_PENDING, false, note_ready, &ids, NULL);
-    for (const char *id = ids.data; id && id < ids.data + ids.len; id += strlen(id) + 1)
-        if (!start_one(j, id, &waiting, changed))
-            return now + AGAIN_S; /* a full disk may pass */
-    return INT64_MAX;
+    /* Who is only to tell others that they end waits for nobody's turn. */
+    if (start_all(j, ROWS_TOLD, note_told, changed) &&
+        start_all(j, ROWS_PENDING, note_ready, changed))
+        return INT64_MAX;
+    return now + AGAIN_S; /* a full disk may pass */
 }
 
 /* With the lock dropped, as listeners ask for the job's state. */

@@ -268,6 +268,8 @@ int jobstore_each(struct jobstore *s, enum row_filter which, bool newest, row_fn
 {
     static const char *const where[] = {[ROWS_ALL] = "",
                                         [ROWS_PENDING] = "WHERE state=0 AND schedule=''",
+                                        [ROWS_TOLD] = "WHERE state=0 AND schedule='' AND "
+                                                      "id IN (SELECT id FROM wish)",
                                         [ROWS_TEMPLATES] = "WHERE state=0 AND schedule<>''"};
     cleanup_free char *sql = xasprintf("SELECT " COLUMNS " FROM job %s ORDER BY seq %s",
                                        where[which], newest ? "DESC" : "ASC");

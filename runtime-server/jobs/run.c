@@ -231,29 +231,29 @@ static bool touch_same(const char *a, const char *b)
     return false;
 }
 
-static bool fits(const struct jobs *j, const struct job_row *row, const struct job_kind *kind,
-                 const char *touches)
+static bool fits(const struct jobs *j, const struct turns *t, bool waiter, const char *touches)
 {
-    unsigned n = 0;
+    unsigned n = t->taken;
     for (const struct job_run *r = j->runs; r; r = r->next) {
         n += !r->ended && !r->waits;
         if (!r->ended && touch_same(touches, r->touches))
             return false;
     }
-    return n < j->conf.parallel || (kind && waits(kind, row->options));
+    return (waiter || n < j->conf.parallel) &&
+           !(t->touched.len && touch_same(touches, t->touched.data));
 }
 
-bool run_fits(const struct jobs *j, const struct job_row *row, struct bytes *waiting)
+bool run_fits(const struct jobs *j, const struct job_row *row, struct turns *t)
 {
     const struct job_kind *kind = kind_of(j, row->type);
     cleanup_free char *touches = kind ? touches_of(kind, row->options) : xstrdup("");
-    if (!(waiting->len && touch_same(touches, waiting->data)) && fits(j, row, kind, touches))
-        return true;
+    bool waiter = run_waits(j, row), yes = fits(j, t, waiter, touches);
+    t->taken += yes && !waiter;
     size_t len = strlen(touches);
-    bytes_add(waiting, touches, len);
+    bytes_add(&t->touched, touches, len);
     if (len && touches[len - 1] != '\n')
-        bytes_add_char(waiting, '\n');
-    return false;
+        bytes_add_char(&t->touched, '\n');
+    return yes;
 }
 
 static struct job_run *run_new(struct jobs *j, const struct job_row *row,
