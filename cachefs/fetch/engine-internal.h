@@ -90,6 +90,7 @@ struct flight {
     size_t place; /* in f->flying */
     CURL *easy;
     bool in_multi;               /* `easy` is at work */
+    int fd;                      /* ... with this socket; -1: with none */
     struct plain_origin *origin; /* the request may go over a plain connection to it ... */
     struct plain *plain;         /* ... and does; NULL: the library has it, or makes a connection */
     struct plain_origin *first_put; /* ... or has it to learn how PUTs are answered there */
@@ -208,6 +209,8 @@ void plain_connected(struct fetch *f, struct flight *fl);
 void plain_learn(struct flight *fl); /* from a good answer to what the library sent */
 void plain_event(struct fetch *f, struct plain *c, uint32_t events);
 void plain_read(struct fetch *f, struct flight *fl); /* goes on after a pause */
+/* So much of the request's body the socket took. */
+size_t plain_sent(const struct flight *fl, int *ret_fd);
 void plain_leave(struct fetch *f, struct flight *fl);
 void plain_bury(struct fetch *f); /* frees what was closed in this round of events */
 void plain_free(struct fetch *f);

@@ -261,7 +261,10 @@ static uint64_t fd_mark(int fd)
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
     struct fetch *f = arg;
-    (void)easy;
+    struct flight *fl = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&fl);
+    if (fl)
+        fl->fd = what == CURL_POLL_REMOVE ? -1 : fd;
     if (what == CURL_POLL_REMOVE) {
         epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, fd, NULL); /* may be closed already */
         return 0;

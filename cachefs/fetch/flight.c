@@ -295,6 +295,7 @@ static void reset(struct fetch *f, struct flight *fl, struct job *j, bool low)
     fl->skip = fl->got = fl->beyond = fl->last_sent = fl->sunk = 0;
     fl->floor_ns = fl->floor_bytes = fl->paused_ns = 0;
     fl->started_ns = fl->last_ns = f->now_ns;
+    fl->fd = -1;
     fl->detail[0] = '\0';
     bytes_clear(&fl->text);
     http_answer_init(&fl->answer);

@@ -2,7 +2,9 @@
  * The life of a job on the engine's thread: started, landed well or badly, parked, finished.
  */
 #include <assert.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "clock.h"
 #include "engine-internal.h"
@@ -13,7 +15,7 @@
 #define RETRY_CAP_NS    (10 * NS_PER_S)
 #define WHOLE_PATIENCE  3           /* times try_timeout: listings and uploads may think longer */
 #define PROGRESS_BYTES  (64u << 10) /* a try_timeout, for a try that outlives its job's budget */
-#define BUDGETS_AT_MOST 4           /* after that even progress does not help */
+#define BUDGETS_AT_MOST 4           /* after that even progress does not help who reads */
 
 const struct store *job_store(const struct job *j)
 {
@@ -326,26 +328,40 @@ static bool start_hedge(struct fetch *f, struct job *j)
 
 /* --- clocks ---------------------------------------------------------------------------------- */
 
+/* So much of the request's body has arrived: what the socket took may lie in its buffer, which on a
+ * slow line holds what is sent in minutes. */
+static uint64_t arrived(const struct flight *fl)
+{
+    curl_off_t sent = 0;
+    int fd = fl->fd, waits = 0;
+    if (fl->plain)
+        sent = (curl_off_t)plain_sent(fl, &fd);
+    else if (curl_easy_getinfo(fl->easy, CURLINFO_SIZE_UPLOAD_T, &sent))
+        return 0;
+    if (fd < 0 || ioctl(fd, SIOCOUTQ, &waits) || waits > sent)
+        waits = 0;
+    return (uint64_t)(sent - waits);
+}
+
 /* The bytes that went out since the last look are life signs too. */
 static void look_at_upload(struct fetch *f, struct flight *fl)
 {
-    curl_off_t sent = 0;
-    if (fl->job->is_get || fl->plain || curl_easy_getinfo(fl->easy, CURLINFO_SIZE_UPLOAD_T, &sent))
+    uint64_t now = fl->req.body_len ? arrived(fl) : 0;
+    if (now <= fl->last_sent)
         return;
-    if ((uint64_t)sent == fl->last_sent)
-        return;
-    fl->last_sent = (uint64_t)sent;
+    fl->last_sent = now;
     fl->last_ns = f->now_ns;
 }
 
 /* After its job's budget a try goes on only while it moves at a useful rate. */
-static const char *over_budget(const struct fetch *f, struct flight *fl)
+static const char *over_budget(struct fetch *f, struct flight *fl)
 {
     uint64_t elapsed = spent_ns(f, fl->job);
     if (elapsed < f->conf.budget_ns)
         return NULL;
-    if (elapsed >= BUDGETS_AT_MOST * f->conf.budget_ns)
+    if (fl->job->is_get && elapsed >= BUDGETS_AT_MOST * f->conf.budget_ns)
         return "far too slow: not finished within four times the time budget";
+    look_at_upload(f, fl);
     uint64_t moved = fl->got + fl->text.len + fl->sunk + fl->last_sent;
     if (!fl->floor_ns || f->now_ns - fl->floor_ns >= f->conf.try_timeout_ns) {
         if (fl->floor_ns && moved - fl->floor_bytes < PROGRESS_BYTES)

@@ -161,9 +161,14 @@ static void sent(struct fetch *f, struct plain *c, size_t offered, size_t took)
     struct flight *fl = c->flight;
     c->unsent -= took;
     fl->last_ns = f->now_ns;
-    fl->last_sent = fl->req.body_len - c->unsent;
     if (c->unsent && took == offered)
         watch(f, c, EPOLL_CTL_MOD); /* not full: an edge all the same */
+}
+
+size_t plain_sent(const struct flight *fl, int *ret_fd)
+{
+    *ret_fd = fl->plain->fd;
+    return fl->req.body_len - fl->plain->unsent;
 }
 
 static size_t next_step(const struct plain *c)

@@ -20,7 +20,7 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   late=K:MS             the first K answers begin MS milliseconds late
   slow=BYTES            so many bytes a second, until somebody asks for /_fast; again from /_slow on
   late-error            a copy, or the end of an upload, fails after "200" was sent
-PUT stores an object under any key; early=STATUS answers it before the body is read (0: never, nor is it read); chunked and close as above. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
+PUT stores an object under any key; early=STATUS answers it before the body is read (0: never, nor is it read), sip=BYTES reads so many a second; chunked and close as above. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
 GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, between-N (folders with objects between them), else what was PUT; minio-KIND-… the same, by a server of that name.
 Bucket circles: whatever is listed there in pages (objects, uploads, parts of one) has the same page after each.
 GET /bottomless/…/ is an index page of a folder x that is such a folder again.
@@ -99,7 +99,7 @@ async def read_request(reader):
             headers[name.lower()] = value.strip()
     length = int(headers.get("content-length", 0))
     r = Request(method, target, headers, b"")
-    if method == "PUT" and "/early=" in r.path:
+    if method == "PUT" and ("/early=" in r.path or "/sip=" in r.path):
         r.unread = length
     elif length:
         r.body = await reader.readexactly(length)
@@ -206,10 +206,24 @@ def write(r, writer, key):
         writer.close()
 
 
+async def sip(r, reader, writer):
+    key = r.path.lstrip("/")
+    step = int(settings(key.split("/")[1])["sip"]) // 20
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)  # the system does not take it for us
+    body = b""
+    while len(body) < r.unread:
+        body += await reader.readexactly(min(step, r.unread - len(body)))
+        await asyncio.sleep(0.05)
+    STORED[key] = body
+    send(writer, 200, {"ETag": '"%08x"' % fnv(key)})
+
+
 async def answer_early(r, reader, writer):
     key = r.path.lstrip("/")
     s = settings(key.split("/")[1])
     COUNTS[r.path] = COUNTS.get(r.path, 0) + 1
+    if "sip" in s:
+        return await sip(r, reader, writer)
     if s["early"] == "0":
         await asyncio.sleep(3600)
     if s["early"] != "200":

@@ -59,6 +59,7 @@ struct fetch *engine_new(unsigned max_tries)
     struct err err = {0};
     fetch_conf_defaults(&c);
     c.max_tries = max_tries;
+    c.away_ns = 0;
     c.cut_page_ns = 0; /* listings are cut however fast the server is */
     cr_assert_eq(fetch_new(&engine, &c, &err), 0, "%s", err.msg);
     return engine;

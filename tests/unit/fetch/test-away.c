@@ -1,6 +1,7 @@
 /* A store that answers nobody for a while. */
 #include <criterion/criterion.h>
 
+#include "clock.h"
 #include "engine-internal.h"
 #include "server.h"
 
@@ -27,6 +28,7 @@ Test(away, tries_are_not_counted_while_a_store_that_answered_is_away)
     unsigned tries;
     server_start(&server);
     engine = engine_new(3);
+    engine->conf.away_ns = 60 * NS_PER_S;
     cr_expect_eq(get_of("size=1,drop=4/wrong-address", &tries), -1);
     cr_expect_eq(tries, 3, "%u", tries);
     cr_expect_eq(get_of("size=1/well", &tries), 0);

@@ -31,6 +31,7 @@ static void begin(unsigned connections, bool hedge)
     fetch_conf_defaults(&c);
     c.connections = connections;
     c.max_tries = 3;
+    c.away_ns = 0;
     c.try_timeout_ns = try_timeout_ns;
     c.hedge = hedge;
     server_start(&server);

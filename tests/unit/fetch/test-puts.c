@@ -175,3 +175,29 @@ Test(puts, a_server_that_takes_no_more_is_left)
     while (!a_silent_server_is_left(patience_ns))
         patience_ns *= 8;
 }
+
+/* It takes the body in ten times what a try may be silent and a job may last. False: it did not go
+ * on taking, as one that is not scheduled for so long. */
+static bool a_slow_server_is_waited_for(uint64_t try_timeout_ns)
+{
+    char key[50];
+    struct fetch_conf c;
+    struct err err = {0};
+    fetch_conf_defaults(&c);
+    c.max_tries = 1;
+    c.try_timeout_ns = c.budget_ns = try_timeout_ns;
+    server_start(&server);
+    cr_assert_eq(fetch_new(&engine, &c, &err), 0, "%s", err.msg);
+    snprintf(key, sizeof key, "sip=%llu/a",
+             (unsigned long long)(LARGE * NS_PER_S / 10 / try_timeout_ns));
+    bool well = put(key, LARGE, &err) == 0;
+    if (well)
+        expect_stored(key, LARGE);
+    finish();
+    return well;
+}
+
+Test(puts, a_server_that_takes_on_slowly_is_waited_for)
+{
+    cr_expect(a_slow_server_is_waited_for(NS_PER_S) || a_slow_server_is_waited_for(4 * NS_PER_S));
+}
