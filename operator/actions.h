@@ -1,10 +1,10 @@
 /*
  * What a controller wants done: the result of a decide().
  *
- * Actions are carried out in order (apply.c). The first that fails ends the round: the object is
- * decided about again, later, from what is then there. So each action must be right on its own and
- * harmless to repeat: a create finds its object (success if it has our owner or our mark), a delete
- * finds nothing (success), a patch says what it was decided on.
+ * Actions are carried out in order (apply.c). The first that fails ends the round (but see
+ * `alone`): the object is decided about again, later, from what is then there. So each action must
+ * be right on its own and harmless to repeat: a create finds its object (success if it has our
+ * owner or our mark), a delete finds nothing (success), a patch says what it was decided on.
  */
 #ifndef SAMPAN_OPERATOR_ACTIONS_H
 #define SAMPAN_OPERATOR_ACTIONS_H
@@ -37,6 +37,7 @@ struct action {
     char *method, *url;     /* SEND; of several, a space between, the first that takes it */
     char *header;           /* SEND: "filename: x", or NULL */
     unsigned after_s;       /* AGAIN */
+    bool alone; /* those behind it do not need it: they are carried out if it is refused */
 };
 
 struct actions {

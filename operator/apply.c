@@ -353,14 +353,18 @@ static int again(const struct step *s, struct err *err)
     return 0;
 }
 
+static bool is_refusal(const struct err *why)
+{
+    return why->class == ERR_USAGE || why->class == ERR_DENIED;
+}
+
 /* What the API server will refuse again and again, the user must hear of; and whatever keeps etcd
  * or a runtime server from taking what it is sent, since nothing else of the object says it. */
 static void tell_refusal(const struct step *s, const struct err *why)
 {
     struct err err = {0};
-    bool refused = why->class == ERR_USAGE || why->class == ERR_DENIED;
     bool unsent = s->action->type == ACTION_SEND && why->class != ERR_CANCELLED;
-    if (s->action->type == ACTION_EVENT || (!refused && !unsent))
+    if (s->action->type == ACTION_EVENT || (!is_refusal(why) && !unsent))
         return;
     if (event_tell(s->op->events, s->controller->kind, s->about, true,
                    unsent ? "NotTaken" : "Refused", why->msg, &err))
@@ -392,14 +396,18 @@ int apply_actions(struct operator* op, const struct controller *c, const struct 
     *ret = (struct applied){0};
     struct written *written = xcalloc(actions->n + 1, sizeof *written);
     int result = 0;
-    for (size_t i = 0; i < actions->n && !result; i++) {
+    bool goes_on = true;
+    for (size_t i = 0; i < actions->n && goes_on; i++) {
+        struct err why = {0};
         const struct action *x = &actions->items[i];
         const struct step s = {op,  c,       about,   x,
                                ret, actions, written, version_now(actions, written, x)};
         counter_add(&op->actions[x->type], 1);
-        result = carry_out[x->type](&s, err);
-        if (result)
-            tell_refusal(&s, err);
+        if (carry_out[x->type](&s, &why) == 0)
+            continue;
+        tell_refusal(&s, &why);
+        goes_on = x->alone && is_refusal(&why);
+        result = err_set(err, why.class, "%s", why.msg);
     }
     for (size_t i = 0; i < actions->n; i++) {
         free(written[i].from);

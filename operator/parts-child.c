@@ -200,6 +200,7 @@ static enum part_child_state want(struct view *v, struct actions *out,
         return PART_CREATED;
     if (!have) {
         struct action *a = act_create(out, child->kind, child->ns, child->name);
+        a->alone = child->alone;
         write_whole(v, child, members, sum, &a->body);
         return PART_CREATED;
     }

@@ -87,6 +87,7 @@ struct part_child {
     size_t n_labels, n_annotations;
     bool orphan; /* no owner reference: it lives in another namespace, or in none */
     bool fixed;  /* never patched: all that matters in it cannot be changed */
+    bool alone;  /* that it is refused keeps nothing else from being made */
     struct bytes members;
 };
 enum part_child_state {

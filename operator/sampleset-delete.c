@@ -70,7 +70,7 @@ static bool drop(struct set_plan *p, enum kind kind, const char *ns, const char 
     if (!o || !part_is_child(o, p->object))
         return false;
     if (!object_is_deleted(o))
-        act_delete(p->out, kind, ns, name, object_uid(o));
+        act_delete(&p->children, kind, ns, name, object_uid(o));
     return true;
 }
 

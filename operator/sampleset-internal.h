@@ -52,7 +52,9 @@ struct set_plan {
     struct view *v;
     const struct operator_config *config;
     struct actions *out;
-    struct actions late; /* requests to servers: after the status, which they must not hold up */
+    /* Behind the status: what is refused does not keep the user from seeing how the set stands. */
+    struct actions children;
+    struct actions late; /* requests to servers, which must hold up nothing else */
     const struct json *object;
     struct json status;
     const char *ns, *name, *uid, *phase; /* `phase` is the old one, "" at first */

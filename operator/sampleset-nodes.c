@@ -219,7 +219,7 @@ static bool set_label(struct set_plan *p, const struct label *l, const struct js
     bool change_old = l->old && (value ? !old || strcmp(old, value) != 0 : mine);
     if (!change && !change_old)
         return false;
-    struct action *a = act_patch(p->out, KIND_NODE, NULL, object_name(node), NULL);
+    struct action *a = act_patch(&p->children, KIND_NODE, NULL, object_name(node), NULL);
     struct json_writer w;
     jw_init(&w, &a->body);
     jw_object(&w, NULL);

@@ -79,7 +79,7 @@ static bool want(struct set_plan *p, enum kind kind, const char *name,
                                .annotations = notes,
                                .n_annotations = kind == KIND_STATEFULSET ? 2 : 1};
     build(p, &child.members);
-    switch (part_want(p->v, p->out, &child)) {
+    switch (part_want(p->v, &p->children, &child)) {
     case PART_CREATED:
     case PART_THERE:
         return true;
@@ -104,7 +104,8 @@ static bool want(struct set_plan *p, enum kind kind, const char *name,
 
 /* --- why they are not ready ------------------------------------------------------------------- */
 
-#define SAID_MAX 300 /* bytes of what a server said at its end */
+#define REFUSED_S 10
+#define SAID_MAX  300 /* bytes of what a server said at its end */
 
 /* Its last end: the one that it is at, or the one before it waits. */
 static struct json last_end(const struct json *container)
@@ -195,6 +196,13 @@ static bool add_trouble(const struct json *pod, struct bytes *out)
     return false;
 }
 
+/* Made with this very decision, unless the API server refuses it: that is among our own events. */
+static bool are_refused(const struct set_plan *p)
+{
+    return p->bound && !view_get(p->v, KIND_STATEFULSET, p->ns, p->runtime) &&
+           view_now(p->v) - part_condition_since(&p->conditions, SERVERS, "False") > REFUSED_S;
+}
+
 /* Those that only start are told as well: what keeps them is among the events of the pod, or, where
  * none may be made (a quota, the level of the namespace), of the StatefulSet. */
 static void tell_servers(struct set_plan *p)
@@ -213,6 +221,10 @@ static void tell_servers(struct set_plan *p)
             kind = "statefulset";
             waits = p->runtime;
         }
+    }
+    if (!waits && are_refused(p)) {
+        kind = "sampleset";
+        waits = p->name;
     }
     if (p->ready == p->partitions && p->replicas == p->partitions)
         part_condition(&p->conditions, SERVERS, "True", "Ready", "%lld of %lld servers are ready",

@@ -45,7 +45,7 @@ static bool drop_released(struct set_plan *p, const char *name)
     if (!pv || !part_is_child(pv, p->object) || object_is_deleted(pv) ||
         (strcmp(part_phase(pv), "Released") != 0 && strcmp(part_phase(pv), "Failed") != 0))
         return false;
-    act_delete(p->out, KIND_PV, NULL, name, object_uid(pv));
+    act_delete(&p->children, KIND_PV, NULL, name, object_uid(pv));
     return true;
 }
 
@@ -63,11 +63,12 @@ static enum part_child_state want_volume(struct set_plan *p, const char *for_ns,
     if (!p->store_ok)
         return view_get(p->v, KIND_PV, NULL, pair->volume) ? PART_THERE : PART_GOING;
     build_volume(p, for_ns, &child.members);
-    return part_want(p->v, p->out, &child);
+    return part_want(p->v, &p->children, &child);
 }
 
 static enum part_child_state want_claim(struct set_plan *p, const char *for_ns, struct pair *pair)
 {
+    bool elsewhere = strcmp(for_ns, p->ns) != 0;
     struct part_child child = {.kind = KIND_PVC,
                                .ns = for_ns,
                                .name = pair->claim,
@@ -75,13 +76,14 @@ static enum part_child_state want_claim(struct set_plan *p, const char *for_ns, 
                                .n_labels = 2,
                                .annotations = pair->notes,
                                .n_annotations = 1,
-                               .orphan = strcmp(for_ns, p->ns) != 0,
+                               .orphan = elsewhere,
+                               .alone = elsewhere, /* a quota of theirs */
                                .fixed = true};
     if (!view_get(p->v, KIND_PVC, for_ns, pair->claim) &&
         !part_volume_known(view_get(p->v, KIND_PV, NULL, pair->volume)))
         return PART_GOING; /* the volume's news wake the set */
     build_claim(p, for_ns, &child.members);
-    return part_want(p->v, p->out, &child);
+    return part_want(p->v, &p->children, &child);
 }
 
 static void name_taken(struct set_plan *p, const char *what, const char *ns, const char *name)

@@ -47,6 +47,7 @@ static void plan_begin(struct set_plan *p, struct view *v, const struct operator
 
 static void plan_end(struct set_plan *p)
 {
+    actions_move(p->out, &p->children);
     actions_move(p->out, &p->late);
     if (p->again)
         act_again(p->out, p->again);
