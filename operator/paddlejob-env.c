@@ -141,12 +141,10 @@ static char *endpoints(const struct job *j, enum role role)
 
 static void data_upstream(const struct job *j, struct pairs *data)
 {
-    cleanup_free char *ps = endpoints(j, ROLE_PS), *workers = endpoints(j, ROLE_WORKER),
-                      *heter = endpoints(j, ROLE_HETER), *trainers = hosts(j, ROLE_WORKER);
+    cleanup_free char *workers = endpoints(j, ROLE_WORKER), *heter = endpoints(j, ROLE_HETER),
+                      *trainers = hosts(j, ROLE_WORKER);
     pairs_add(data, "PADDLE_PORT", "%" PRId64, job_port(j, job_deciding_role(j)));
     pairs_add(data, "TRAINER_PORTS_NUM", "%d", POD_PORTS);
-    if (j->roles[ROLE_PS].n)
-        pairs_add(data, "PADDLE_PSERVERS_IP_PORT_LIST", "%s", ps);
     pairs_add(data, "PADDLE_TRAINER_ENDPOINTS", "%s", workers);
     pairs_add(data, "PADDLE_TRAINERS", "%s", trainers);
     pairs_add(data, "PADDLE_TRAINERS_NUM", "%zu", j->roles[ROLE_WORKER].n);
@@ -159,6 +157,18 @@ static void data_upstream(const struct job *j, struct pairs *data)
         pairs_add(data, "PADDLE_GLOO_HTTP_ENDPOINT", "%s:%" PRId64, first,
                   job_port(j, ROLE_PS) + PORT_GLOO);
     }
+}
+
+/* By these lists a launcher knows whether its pod serves or trains. Who has none asks
+ * PADDLE_MASTER, and makes both in each pod. */
+static void data_servers(const struct job *j, struct pairs *data)
+{
+    cleanup_free char *ps = endpoints(j, ROLE_PS), *workers = endpoints(j, ROLE_WORKER);
+    if (!j->roles[ROLE_PS].n)
+        return;
+    pairs_add(data, "PADDLE_PSERVERS_IP_PORT_LIST", "%s", ps);
+    pairs_add(data, "PADDLE_SERVERS_ENDPOINTS", "%s", ps);
+    pairs_add(data, "PADDLE_TRAINERS_ENDPOINTS", "%s", workers);
 }
 
 static void data_launcher(const struct job *j, struct pairs *data)
@@ -193,6 +203,7 @@ static void data_torch(const struct job *j, struct pairs *data)
 void job_data(const struct job *j, struct pairs *data)
 {
     data_upstream(j, data);
+    data_servers(j, data);
     data_launcher(j, data);
     data_torch(j, data);
 }
