@@ -44,7 +44,7 @@ struct ratings {
     struct user *users;
     struct movie *movies;
     struct rating *all;
-    size_t n_users, n_movies, n; /* tables are as long as the largest id + 1 */
+    size_t n_users, n_movies, n; /* tables are as long as the largest id + 1, or longer */
     int32_t *ids[N_MOVIE_IDS];
     float *targets;
     uint64_t *numbers;

@@ -1,4 +1,5 @@
-/* The inside of a net, for net.c (building), net-run.c (running) and net-memory.c. */
+/* The inside of a net, for net.c (building), net-run.c and net-layers.c (running), and
+ * net-memory.c. */
 #ifndef SAMPAN_TRAIN_NET_INTERNAL_H
 #define SAMPAN_TRAIN_NET_INTERNAL_H
 
@@ -74,6 +75,22 @@ struct net {
     void **owned;           /* all other memory of the backend */
     size_t n_owned;
 };
+
+/* One pass over the layers. */
+struct pass {
+    struct net *n;
+    const struct backend_ops *ops;
+    size_t batch;
+    bool train;
+    struct net_cost *costs; /* NULL: no times are taken */
+};
+
+/* What a layer of a kind does in a pass, and in its way back. */
+typedef void layer_fn(const struct pass *p, const struct layer *l);
+struct layer_ways {
+    layer_fn *forward, *backward;
+};
+extern const struct layer_ways net_ways[N_LAYER_KINDS];
 
 /* Values, gradients (shared between values that are not needed at one time), layers' own. */
 int net_allocate(struct net *n, struct err *err);
