@@ -64,7 +64,7 @@ struct ask {
     bool hedged;
     /* Of a hedged one; under `lock`, the last under `copy`. */
     unsigned refs;
-    bool answered;
+    bool answered, failed;
     struct err *why; /* of the side that failed first */
     struct buf *scratch;
     struct catalog *catalog; /* the same as the piece's, with a reference */

@@ -103,14 +103,15 @@ void ask_good(struct ask *a)
     ask_put(a);
 }
 
-/* One side of a hedged ask failed: the other one may still do it. */
+/* One side of a hedged ask failed: the other one may still do it. Which of the two is the last is
+ * told by `failed`, not by the references: the first one may still have its own. */
 static void side_failed(struct ask *a, const struct err *why)
 {
     bool last;
     {
         ACQUIRE(&a->layer->lock);
-        last = !a->answered && a->refs == 1;
-        a->answered = a->answered || last;
+        last = !a->answered && a->failed;
+        a->failed = true;
         if (why && (!a->why || why->class != ERR_NOT_FOUND)) {
             if (!a->why)
                 a->why = xmalloc(sizeof *a->why);
