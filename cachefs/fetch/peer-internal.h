@@ -65,7 +65,7 @@ struct ask {
     /* Of a hedged one; under `lock`, the last under `copy`. */
     unsigned refs;
     bool answered, failed;
-    struct err *why; /* of the side that failed first */
+    struct err *why; /* of the store */
     struct buf *scratch;
     struct catalog *catalog; /* the same as the piece's, with a reference */
     struct source_wait store_wait;

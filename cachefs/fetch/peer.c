@@ -104,7 +104,8 @@ void ask_good(struct ask *a)
 }
 
 /* One side of a hedged ask failed: the other one may still do it. Which of the two is the last is
- * told by `failed`, not by the references: the first one may still have its own. */
+ * told by `failed`, not by the references: the first one may still have its own. `why`: the
+ * store's, whose word it is whichever is the last; NULL: the machine's side. */
 static void side_failed(struct ask *a, const struct err *why)
 {
     bool last;
@@ -112,9 +113,8 @@ static void side_failed(struct ask *a, const struct err *why)
         ACQUIRE(&a->layer->lock);
         last = !a->answered && a->failed;
         a->failed = true;
-        if (why && (!a->why || why->class != ERR_NOT_FOUND)) {
-            if (!a->why)
-                a->why = xmalloc(sizeof *a->why);
+        if (why) {
+            a->why = xmalloc(sizeof *a->why);
             *a->why = *why;
         }
     }
@@ -259,7 +259,7 @@ void ask_next(struct ask *a, const struct err *why)
             before = take_ptr(&a->peer);
     }
     if (hedged) {
-        side_failed(a, why);
+        side_failed(a, NULL);
         return;
     }
     if (before)

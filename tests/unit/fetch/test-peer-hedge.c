@@ -129,3 +129,22 @@ Test(peer_hedge, whose_sides_fail_at_one_time_is_answered)
     pthread_join(other, NULL);
     cr_expect_eq(unanswered, 0, "%d of %d readers wait for ever", unanswered, ROUNDS);
 }
+
+Test(peer_hedge, both_of_whose_sides_fail_tells_what_the_store_said)
+{
+    for (int machine_first = 0; machine_first < 2; machine_first++) {
+        struct reader r;
+        struct ask *a = new_ask(&r);
+        if (machine_first)
+            ask_next(a, &machines);
+        else
+            ask_hedge(a);
+        cr_expect_eq(r.answers, 0);
+        if (machine_first)
+            ask_hedge(a);
+        else
+            ask_next(a, &machines);
+        cr_expect_eq(r.answers, 1);
+        cr_expect_eq(r.class, ERR_STALE);
+    }
+}
