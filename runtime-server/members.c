@@ -132,13 +132,14 @@ static bool file_is_new(struct members *m)
 }
 
 /* Lock held; dropped while the list is read. A list that cannot be read changes nothing, and is
- * read again: what was in the way may pass without a change of the file. */
+ * read again: what was in the way may pass without a change of the file. So may the addresses of a
+ * service's name. */
 static void read_again(struct members *m)
 {
     struct err err = {0};
     cleanup_member_list struct member_list list = {0};
     bool file = members_is_file(m->peers);
-    if (file && !file_is_new(m)) {
+    if (file && !m->service && !file_is_new(m)) {
         m->read_due_ns = clock_mono_ns() + FILE_LOOK_NS;
         return;
     }
@@ -147,13 +148,13 @@ static void read_again(struct members *m)
     int rc = members_read(m->peers, m->conf.partitions, &list, &err);
     lock_take(&m->lock);
     m->reading = false;
-    m->read_due_ns = clock_mono_ns() + (file ? FILE_LOOK_NS : NAMES_LOOK_NS);
     if (rc == 0)
         take_list(m, &list);
     else if (!m->list_failed)
         log_warn(m->conf.log, "the list of servers stays as it was: %s", err.msg);
     if (rc)
         m->file_ino = 0;
+    m->read_due_ns = clock_mono_ns() + (m->service ? NAMES_LOOK_NS : FILE_LOOK_NS);
     m->list_failed = rc != 0;
     cond_broadcast(&m->news);
 }

@@ -1,6 +1,8 @@
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +75,22 @@ int open(const char *path, int flags, ...)
     return openat(AT_FDCWD, path, flags, 0600);
 }
 
+/* In the place of the library's: the name of a service has an address from the second time on that
+ * it is looked up. */
+static atomic_int lookups;
+
+int getaddrinfo(const char *restrict name, const char *restrict service,
+                const struct addrinfo *restrict want, struct addrinfo **restrict ret)
+{
+    typedef int resolve_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    resolve_fn *resolve = (resolve_fn *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
+    if (!name || strcmp(name, "service.test") != 0)
+        return resolve(name, service, want, ret);
+    if (atomic_fetch_add(&lookups, 1) == 0)
+        return EAI_AGAIN;
+    return resolve("127.0.0.1", service, want, ret);
+}
+
 /* Always with the same time of its last write. */
 static void put_list(const char *path, const char *text)
 {
@@ -96,21 +114,42 @@ static void wait_for_url(struct members *m, unsigned ordinal, const char *want)
         usleep(10000);
 }
 
+static char dir[] = "/tmp/server-members-XXXXXX";
+static char *path;
+static FILE *out;
+static struct members_conf conf;
+
+static void begin(const char *list)
+{
+    cr_assert(mkdtemp(dir));
+    path = xasprintf("%s/peers", dir);
+    out = fopen("/dev/null", "we");
+    conf = (struct members_conf){.peers = path,
+                                 .partitions = 2,
+                                 .instance = "0123",
+                                 .token = no_token,
+                                 .log = log_new(out, LOG_INFO, LOG_TEXT, "test")};
+    put_list(path, list);
+}
+
+static void end(struct members *m)
+{
+    members_close(m);
+    log_free(conf.log);
+    fclose(out);
+    unlink(path);
+    free(path);
+    rmdir(dir);
+}
+
 /* One that takes the place of another is seen whatever it has in common with that; what could not
  * be read is read later. */
 Test(members, the_file_is_followed, .timeout = 900)
 {
-    char dir[] = "/tmp/server-members-XXXXXX";
-    cr_assert(mkdtemp(dir));
-    cleanup_free char *path = xasprintf("%s/peers", dir);
-    FILE *out = fopen("/dev/null", "we");
-    struct log *log = log_new(out, LOG_INFO, LOG_TEXT, "test");
-    const struct members_conf conf = {
-        .peers = path, .partitions = 2, .instance = "0123", .token = no_token, .log = log};
     struct members *m = NULL;
     struct err err = {0};
+    begin("http://127.0.0.1:1\nhttp://127.0.0.1:2\n");
     barred = path; /* before threads look at it */
-    put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:2\n");
     cr_assert(members_open(&m, &conf, &err) == 0, "%s", err.msg);
     wait_for_url(m, 1, "http://127.0.0.1:2");
     put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:3\n");
@@ -119,10 +158,19 @@ Test(members, the_file_is_followed, .timeout = 900)
     put_list(path, "http://127.0.0.1:1\nhttp://127.0.0.1:4\n");
     wait_for_url(m, 1, "http://127.0.0.1:4");
     cr_expect_eq(atomic_load(&bars), 0);
-    members_close(m);
+    end(m);
     barred = NULL;
-    log_free(log);
-    fclose(out);
-    unlink(path);
-    rmdir(dir);
+}
+
+/* The name of a service that a file names is looked up again, though the file stays as it is: it
+ * may have no address yet, and others later. */
+Test(members, a_name_in_a_file_is_looked_up_again, .timeout = 900)
+{
+    struct members *m = NULL;
+    struct err err = {0};
+    begin("http://service.test:1\n");
+    cr_assert(members_open(&m, &conf, &err) == 0, "%s", err.msg);
+    while (atomic_load(&lookups) < 3)
+        usleep(10000);
+    end(m);
 }
