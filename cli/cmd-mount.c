@@ -276,7 +276,7 @@ static int check_proc(struct err *err)
 static int run(const struct conf *c, const void *options, struct err *err)
 {
     const struct mount_options *o = options;
-    cleanup_free char *mountpoint = NULL, *keeper = NULL;
+    cleanup_free char *mountpoint = NULL, *keeper = NULL, *set = NULL;
     struct serve_conf conf = {.options = o, .set = conf_arg(c, 0)};
     struct store_conf store;
     cleanup_owner struct owner owner = {0};
@@ -291,6 +291,9 @@ static int run(const struct conf *c, const void *options, struct err *err)
         owner_unmake(&owner);
         return -1;
     }
+    /* What is told of the mount leads there from any folder. */
+    set = strstr(conf.set, "://") ? xstrdup(conf.set) : path_absolute(conf.set);
+    conf.set = set;
     conf.mountpoint = mountpoint;
     conf.owner = &owner;
     conf.store = &store;

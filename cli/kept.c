@@ -81,13 +81,11 @@ static void add_option(struct bytes *out, const struct conf *c, const struct con
 void kept_text(const struct conf *c, const struct serve_conf *conf, struct bytes *out)
 {
     cleanup_free char *dir = real_folder(conf->owner->dir);
-    bool is_uri = strstr(conf->set, "://") != NULL;
-    cleanup_free char *set = is_uri ? xstrdup(conf->set) : path_absolute(conf->set);
     for (size_t i = 0; i < cmd_mount.n_rows; i++)
         add_option(out, c, &cmd_mount.rows[i], conf->options);
     add_tiers(out, conf->owner);
     bytes_add_str(out, "--\n");
-    add_word(out, NULL, set);
+    add_word(out, NULL, conf->set);
     add_word(out, NULL, conf->mountpoint);
     add_word(out, NULL, dir);
 }
