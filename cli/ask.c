@@ -52,6 +52,21 @@ int ask_status(const struct control_mount *m, struct json_doc **ret, struct err 
     return ask_within(m, ASK_PATIENCE_S, &w, &request, ret, err);
 }
 
+int ask_endpoint(const struct control_mount *m, struct store_conf *conf, char **ret,
+                 struct err *err)
+{
+    cleanup_json struct json_doc *answer = NULL;
+    if (conf->endpoint)
+        return 0;
+    if (ask_status(m, &answer, err))
+        return -1;
+    struct json root = json_root(answer), status = json_get(&root, "status");
+    const char *endpoint = json_str_at(&status, "endpoint");
+    if (*endpoint)
+        conf->endpoint = *ret = xstrdup(endpoint);
+    return 0;
+}
+
 bool status_refuses(const struct json *status)
 {
     return strcmp(json_str_at(status, "mode"), "refuse") == 0;

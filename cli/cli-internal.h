@@ -343,6 +343,10 @@ int ask_within(const struct control_mount *m, unsigned patience_s, struct json_w
 int ask_ping(const struct control_mount *m, unsigned patience_s, struct json_doc **ret,
              struct err *err);
 int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err);
+/* What a mount shows lies where it was mounted from: a `conf` that names no address of a store gets
+ * the mount's, if that was mounted with one. `ret` keeps it. */
+int ask_endpoint(const struct control_mount *m, struct store_conf *conf, char **ret,
+                 struct err *err);
 /* Does no life serve the mount any more? (A mount that serves may be degraded, too.) */
 bool status_refuses(const struct json *status);
 /* A mount whose daemon is just being started is waited for, for some seconds; `m` follows. */

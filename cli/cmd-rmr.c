@@ -27,7 +27,7 @@ static const struct conf_row rows[] = {
 
 /* One argument, on its way. */
 struct target {
-    char *uri;
+    char *uri, *endpoint;
     struct control_mount mount; /* whose path it was; socket NULL: it was a URI */
     struct removal *removal;
     struct remove_counts counts;
@@ -40,6 +40,7 @@ static void target_release(struct target *t)
     control_mount_release(&t->mount);
     bytes_release(&t->trash);
     free(t->uri);
+    free(t->endpoint);
 }
 
 /* --- what a path of a mount is at its source -------------------------------------------------- */
@@ -71,7 +72,7 @@ static int find(struct target *t, const char *arg, const struct rmr_options *o, 
     store_conf_of(&o->store, &conf);
     if (strstr(arg, "://"))
         t->uri = xstrdup(arg);
-    else if (uri_of_path(t, arg, err))
+    else if (uri_of_path(t, arg, err) || ask_endpoint(&t->mount, &conf, &t->endpoint, err))
         return -1;
     else
         conf.no_links = true;
@@ -267,8 +268,9 @@ const struct command cmd_rmr = {
     .summary = "remove from the store, with all below, after showing what",
     .about =
         "Removes the object that URI names and everything below URI/ from the store; a path of a "
-        "mount of samples stands for what it is at its source, and the mount looks again "
-        "afterwards. It says how much that is and asks; where nobody can be asked it needs --yes. "
+        "mount of samples stands for what it is at its source (at the --endpoint of the mount, "
+        "unless another is given), and the mount looks again afterwards. It says how much that is "
+        "and asks; where nobody can be asked it needs --yes. "
         "Links of a local folder are removed, not followed, nor is one on the way of a mount's "
         "path; a whole bucket needs --yes --all.\n\n"
         "What is removed lies for a day in .trash/ beside it, which sets do not show, unless "

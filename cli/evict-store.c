@@ -92,7 +92,10 @@ static int remove_chosen(const struct control_mount *m, struct retire *r,
 {
     struct store_conf conf;
     struct progress progress;
+    cleanup_free char *endpoint = NULL;
     store_conf_of(&o->conf, &conf);
+    if (ask_endpoint(m, &conf, &endpoint, err))
+        return -1;
     progress_init(&progress, o->quiet);
     const struct remove_watch watch = {
         .failed = say_failed, .progress = show, .arg = &progress, .stop = catch_interrupts()};

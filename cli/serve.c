@@ -111,6 +111,7 @@ void serve_status(void *arg, struct bytes *json)
     jw_object(&w, NULL);
     jw_str(&w, "mountpoint", conf->mountpoint);
     jw_str(&w, "uri", conf->set);
+    jw_str(&w, "endpoint", conf->store->endpoint ? conf->store->endpoint : "");
     jw_int(&w, "pid", getpid());
     under_keeper_status(m, &w);
     jw_num(&w, "uptime_s", (double)(clock_mono_ns() - m->began_ns) / NS_PER_S);
