@@ -13,22 +13,23 @@
 
 #define BUILD_AT_ONCE 200000 /* numbered samples; more of them on a thread */
 
-/* Only one build at a time; readers of the order go on with the old one meanwhile. */
-static int claim_order(struct volume *v, struct err *err)
+/* One at a time: settings, since one that fails goes back to what was before; and builds, whoever
+ * asked. Readers of the order go on with the old one meanwhile. */
+static int claim(struct volume *v, bool *taken, struct err *err)
 {
     ACQUIRE(&v->lock);
-    while (v->ordering && !atomic_load(&v->closing))
+    while (*taken && !atomic_load(&v->closing))
         cond_wait(&v->changed, &v->lock);
     if (atomic_load(&v->closing))
         return err_set(err, ERR_CANCELLED, "the volume is closing");
-    v->ordering = true;
+    *taken = true;
     return 0;
 }
 
-static void end_order(struct volume *v)
+static void disclaim(struct volume *v, bool *taken)
 {
     ACQUIRE(&v->lock);
-    v->ordering = false;
+    *taken = false;
     cond_broadcast(&v->changed);
 }
 
@@ -178,10 +179,10 @@ static int sampler_apply(struct volume *v, struct err *err)
 {
     if (!gate_enter(&v->gate))
         return err_set(err, ERR_CANCELLED, "the volume is closing");
-    int rc = claim_order(v, err);
+    int rc = claim(v, &v->ordering, err);
     if (!rc) {
         rc = build_and_swap(v, err);
-        end_order(v);
+        disclaim(v, &v->ordering);
     }
     gate_leave(&v->gate);
     return rc;
@@ -207,10 +208,10 @@ static int pin_moved(struct volume *v, struct err *err)
 
 int share_move(struct volume *v, struct err *err)
 {
-    if (claim_order(v, err))
+    if (claim(v, &v->ordering, err))
         return -1;
     int rc = pin_moved(v, err);
-    end_order(v);
+    disclaim(v, &v->ordering);
     return rc;
 }
 
@@ -301,13 +302,10 @@ static void number_back(struct volume *v)
                  err.msg);
 }
 
-int volume_set_sampler(struct volume *v, const char *text, struct err *err)
+/* NULL: none. */
+static int set_spec(struct volume *v, const struct order_spec *spec, struct err *err)
 {
-    struct order_spec spec = {0};
-    bool on = text && *text;
-    if (on && order_spec_parse(&spec, text, err))
-        return -1;
-    if (on && begun_already(v, &spec))
+    if (spec && begun_already(v, spec))
         return 0;
     struct order_spec old_spec;
     bool had_spec;
@@ -317,9 +315,9 @@ int volume_set_sampler(struct volume *v, const char *text, struct err *err)
         old_spec = v->spec;
         had_spec = v->has_spec;
         old_last = v->last_epoch;
-        v->spec = spec;
-        v->has_spec = on;
-        v->last_epoch = sampler_last_epoch(&spec);
+        v->spec = spec ? *spec : (struct order_spec){0};
+        v->has_spec = spec;
+        v->last_epoch = sampler_last_epoch(&v->spec);
     }
     if (!number_anew(v, err) && !sampler_apply(v, err))
         return 0;
@@ -331,6 +329,19 @@ int volume_set_sampler(struct volume *v, const char *text, struct err *err)
     }
     number_back(v);
     return -1;
+}
+
+int volume_set_sampler(struct volume *v, const char *text, struct err *err)
+{
+    struct order_spec spec = {0};
+    bool on = text && *text;
+    if (on && order_spec_parse(&spec, text, err))
+        return -1;
+    if (claim(v, &v->setting, err))
+        return -1;
+    int rc = set_spec(v, on ? &spec : NULL, err);
+    disclaim(v, &v->setting);
+    return rc;
 }
 
 /* --- the share ---------------------------------------------------------------------------------
@@ -359,8 +370,8 @@ int division_parse(struct share_conf *c, const char *partition, const char *stra
     return 0;
 }
 
-static int set_division(struct volume *v, const char *partition, const char *strategy,
-                        const char *weights, struct err *err)
+static int change_division(struct volume *v, const char *partition, const char *strategy,
+                           const char *weights, struct err *err)
 {
     struct share_conf before, now;
     {
@@ -378,6 +389,16 @@ static int set_division(struct volume *v, const char *partition, const char *str
     ACQUIRE(&v->lock);
     v->division = before;
     return -1;
+}
+
+static int set_division(struct volume *v, const char *partition, const char *strategy,
+                        const char *weights, struct err *err)
+{
+    if (claim(v, &v->setting, err))
+        return -1;
+    int rc = change_division(v, partition, strategy, weights, err);
+    disclaim(v, &v->setting);
+    return rc;
 }
 
 int volume_set_partition(struct volume *v, const char *text, struct err *err)
@@ -431,10 +452,8 @@ int division_for(struct volume *v, const struct warmup_conf *w, struct share_con
 /* --- the epoch ---------------------------------------------------------------------------------
  */
 
-int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err)
+static int set_spec_epoch(struct volume *v, uint64_t epoch, struct err *err)
 {
-    if (version_take_newer(v, err))
-        return -1;
     uint64_t before;
     struct order_spec spec;
     {
@@ -454,6 +473,15 @@ int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err)
     ACQUIRE(&v->lock);
     v->spec.epoch = before;
     return -1;
+}
+
+int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err)
+{
+    if (version_take_newer(v, err) || claim(v, &v->setting, err))
+        return -1;
+    int rc = set_spec_epoch(v, epoch, err);
+    disclaim(v, &v->setting);
+    return rc;
 }
 
 uint64_t volume_order_length(struct volume *v, uint64_t *ret_gen)

@@ -449,6 +449,7 @@ struct volume {
     void *on_order_arg;
     unsigned telling; /* switches and orders whose listeners are being told */
     bool scanning;
+    bool setting;  /* somebody sets the sampler, the epoch or the division */
     bool ordering; /* somebody builds an order */
     struct epoch_order *order;
     char order_error[256];

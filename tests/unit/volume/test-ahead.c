@@ -177,6 +177,45 @@ Test(order, bad_specs_change_nothing)
     world_free(&w);
 }
 
+struct failing {
+    struct volume *v;
+    atomic_bool stop;
+};
+
+static void *set_what_fails(void *arg)
+{
+    struct failing *f = arg;
+    while (!atomic_load(&f->stop)) {
+        struct err err = {0};
+        cr_expect_eq(volume_set_sampler(f->v, "paddle-distributed,ranks=1000", &err), -1);
+    }
+    return NULL;
+}
+
+Test(order, a_setting_that_fails_leaves_another_that_was_made_meanwhile)
+{
+    struct world w;
+    struct volume_conf conf;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    for (int64_t seed = 1; seed <= 200; seed++) {
+        struct failing failing = {.v = v};
+        struct err err = {0};
+        pthread_t thread;
+        cleanup_free char *spec = xasprintf("torch-distributed,seed=%lld", (long long)seed);
+        cr_assert_eq(thread_start(&thread, "fails", set_what_fails, &failing), 0);
+        usleep(100);
+        cr_assert_eq(volume_set_sampler(v, spec, &err), 0, "%s", err.msg);
+        atomic_store(&failing.stop, true);
+        pthread_join(thread, NULL);
+        cr_assert_eq(v->spec.seed, seed);
+    }
+    volume_close(v);
+    world_free(&w);
+}
+
 Test(order, a_sampler_that_fails_leaves_no_numbers)
 {
     struct world w;
