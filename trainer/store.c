@@ -271,6 +271,11 @@ static int waits_in_vain(struct store *s, struct err *err)
     (void)address_send(s->fd, out.data, out.len); /* if it fails, recv() sees it */
     while (!s->absent_known && !s->broken && (now = clock_mono_ns()) < end)
         cond_wait_for(&s->news, &s->lock, end - now);
+    if (!s->absent_known)
+        return err_set(err, ERR_TRANSIENT,
+                       "rendezvous: rank %u waits in vain: rank 0 at %s does not answer (does it "
+                       "stand still, or is the network cut?)",
+                       s->r.rank, s->r.where);
     if (s->absent.len)
         return err_set(
             err, ERR_TRANSIENT,

@@ -402,6 +402,32 @@ Test(store, names_whom_it_waits_for)
     rmdir(dir);
 }
 
+static int port_of(int listener, char *port, size_t size)
+{
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    return getsockname(listener, (struct sockaddr *)&a, &len) ||
+           getnameinfo((struct sockaddr *)&a, len, NULL, 0, port, (socklen_t)size, NI_NUMERICSERV);
+}
+
+/* The kernel takes connections in its place. */
+Test(store, names_rank_0_that_stands_still)
+{
+    struct rendezvous r = {.ranks = 3, .rank = 1, .timeout_ns = NS_PER_S};
+    struct store *s;
+    struct err err = {0};
+    char port[ADDRESS_PORT];
+    int listener = address_listen("127.0.0.1", "0", &err);
+    cr_assert(listener >= 0, "%s", err.msg);
+    cr_assert_eq(port_of(listener, port, sizeof port), 0);
+    snprintf(r.where, sizeof r.where, "127.0.0.1:%s", port);
+    cr_expect_eq(store_open(&s, &r, NULL, &err), -1);
+    cr_expect(strstr(err.msg, "rank 1 waits in vain: rank 0 at 127.0.0.1:") &&
+                  strstr(err.msg, " does not answer"),
+              "%s", err.msg);
+    close(listener);
+}
+
 /* --- the store out of descriptors ------------------------------------------------------------- */
 
 static double cpu_seconds(void)
@@ -409,14 +435,6 @@ static double cpu_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int port_of(int listener, char *port, size_t size)
-{
-    struct sockaddr_storage a;
-    socklen_t len = sizeof a;
-    return getsockname(listener, (struct sockaddr *)&a, &len) ||
-           getnameinfo((struct sockaddr *)&a, len, NULL, 0, port, (socklen_t)size, NI_NUMERICSERV);
 }
 
 /* Who comes when no descriptor is left is let in when there is one, and waits without a spin. */
