@@ -136,13 +136,19 @@ static int check_ports(const struct options *o, struct err *err)
                : err_set(err, ERR_USAGE, "--port, --ports_num: ports end at %d", UINT16_MAX);
 }
 
+/* One colon alone would be a port of its own; an IPv6 address has more, and brackets or none. */
 static int add_ports(struct roles *r, const struct options *o, const char *host, struct err *err)
 {
-    bool is_v6 = strchr(host, ':') != NULL;
+    const char *colon = strchr(host, ':');
+    bool is_v6 = colon && strchr(colon + 1, ':'), has_brackets = *host == '[',
+         is_bare = is_v6 && !has_brackets;
+    if (has_brackets ? host[strlen(host) - 1] != ']' : colon && !is_v6)
+        return err_set(err, ERR_USAGE, "--pservers: %s: want HOST,HOST… (--port says which ports)",
+                       host);
     for (int64_t k = 0; k < o->ports_num + o->ports_num_for_sparse; k++) {
         bool is_dense = k < o->ports_num;
         cleanup_free char *where =
-            xasprintf("%s%s%s:%" PRId64, is_v6 ? "[" : "", host, is_v6 ? "]" : "", o->port + k);
+            xasprintf("%s%s%s:%" PRId64, is_bare ? "[" : "", host, is_bare ? "]" : "", o->port + k);
         if (!is_address(where))
             return err_set(err, ERR_USAGE, "--pservers: %s: want HOST,HOST…", o->pservers);
         if (add(is_dense ? r->dense : r->sparse, is_dense ? &r->n_dense : &r->n_sparse,
