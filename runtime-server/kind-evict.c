@@ -136,14 +136,20 @@ static int retire(struct removing *r, const struct evict *e, struct catalog *c,
     return rc;
 }
 
+/* At the store that it was mounted from, unless the job names another. */
 static int evict_store(struct removing *r, struct server *s, const struct json *o,
                        const struct evict *e, const struct store_conf *store, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
+    cleanup_free char *endpoint = NULL;
+    struct store_conf at = *store;
     struct catalog *c;
-    if (open_catalog(r, s, o, &c, err))
+    const char *mount;
+    if (json_str(o, "mount", &mount, err) || mount_endpoint(mount, &endpoint, err) ||
+        open_catalog(r, s, o, &c, err))
         return -1;
-    int rc = retire(r, e, c, store, err);
+    at.endpoint = at.endpoint ? at.endpoint : endpoint;
+    int rc = retire(r, e, c, &at, err);
     catalog_unref(c);
     if (r->before.removed) /* the mount shows what is gone until its next look, if it cannot */
         owner_ask(r->run, s, o, "rescan", "", NULL, &doc, NULL);

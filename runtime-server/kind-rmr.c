@@ -101,10 +101,12 @@ void touches_rmr(const struct json *o, struct bytes *ret)
 
 /* --- the work --------------------------------------------------------------------------------- */
 
-/* The URIs that the job means; a path that is no longer there was removed before. */
+/* The URIs that the job means; a path that is no longer there was removed before. The first are
+ * those of paths, at the store that their mount was mounted from. */
 struct uris {
     char **items;
-    size_t n;
+    size_t n, n_of_paths;
+    char *endpoint; /* that store's; NULL: it was mounted without one */
 };
 
 static void uris_release(struct uris *u)
@@ -112,6 +114,7 @@ static void uris_release(struct uris *u)
     for (size_t i = 0; i < u->n; i++)
         free(u->items[i]);
     free(u->items);
+    free(u->endpoint);
 }
 
 /* What goes goes under its own name, a link too: only what is above it is resolved. */
@@ -144,7 +147,8 @@ static int collect(const struct server *s, const struct json *o, bool again, str
     const char *mount = "";
     ret->items = xcalloc(count_of(o, "paths") + count_of(o, "uris") + 1, sizeof *ret->items);
     json_str(o, "mount", &mount, NULL);
-    if (count_of(o, "paths") && control_find(mount, &m, err))
+    if (count_of(o, "paths") &&
+        (mount_endpoint(mount, &ret->endpoint, err) || control_find(mount, &m, err)))
         return -1;
     const char *slash = m.socket ? strrchr(m.socket, '/') : NULL;
     cleanup_free char *catalog = xasprintf(
@@ -166,6 +170,7 @@ static int collect(const struct server *s, const struct json *o, bool again, str
             *err = why;
     }
     control_mount_release(&m);
+    ret->n_of_paths = ret->n;
     for (size_t i = 0; i < count_of(o, "uris") && !rc; i++) {
         struct json item = json_at(&uris, i);
         const char *uri = "";
@@ -236,8 +241,11 @@ static int remove_all(struct removing *r, struct server *s, const struct json *o
     json_bool_or(o, "skipTrash", false, &skip, NULL);
     int rc = collect(s, o, job_try(r->run) > 1, &uris, err);
     for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++) {
+        struct store_conf at = *conf;
+        if (i < uris.n_of_paths && !at.endpoint)
+            at.endpoint = uris.endpoint;
         r->more = i + 1 < uris.n;
-        rc = remove_one(r, uris.items[i], conf, skip, err);
+        rc = remove_one(r, uris.items[i], &at, skip, err);
     }
     if (r->before.removed)
         look_again(r->run, s, o);

@@ -37,6 +37,19 @@ int mount_look(const char *mountpoint, const char *op, struct json_doc **ret, st
     return rc ? err_wrap(err, "mount %s", mountpoint) : 0;
 }
 
+int mount_endpoint(const char *mountpoint, char **ret, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    const char *endpoint;
+    if (mount_look(mountpoint, "status", &doc, err))
+        return -1;
+    struct json root = json_root(doc), status = json_get(&root, "status");
+    if (json_str_or(&status, "endpoint", "", &endpoint, err))
+        return -1;
+    *ret = *endpoint ? xstrdup(endpoint) : NULL;
+    return 0;
+}
+
 int mount_choose(const struct server *s, const char *named, const char **ret, struct err *err)
 {
     if (!*named && s->conf.n_mounts == 1) {

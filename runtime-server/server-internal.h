@@ -140,6 +140,8 @@ int mount_ask(const char *mountpoint, const char *op, const char *fields,
 /* The same for what is answered at once ("ping", "status", "stats"): an owner that hangs is lost
  * after a while, and holds up nobody who asks. */
 int mount_look(const char *mountpoint, const char *op, struct json_doc **ret, struct err *err);
+/* The address of the store that it was mounted with; NULL: none was given. */
+int mount_endpoint(const char *mountpoint, char **ret, struct err *err);
 /* Which mount a job means: its "mount" option, or the only one. */
 int mount_choose(const struct server *s, const char *named, const char **ret, struct err *err);
 
