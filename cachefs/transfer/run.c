@@ -417,6 +417,7 @@ static int open_engine(struct sync_run *r, struct err *err)
     fc.bandwidth = c->bandwidth;
     fc.verify_md5 = true;
     fc.hedge = false;
+    fc.unhurried = true;
     fc.log = c->log;
     return fetch_new(&r->fetch, &fc, err);
 }

@@ -42,3 +42,32 @@ Test(away, tries_are_not_counted_while_a_store_that_answered_is_away)
     fetch_free(engine);
     server_stop(&server);
 }
+
+/* Ten seconds long, with a budget of one. */
+static enum err_class get_slowly(bool unhurried)
+{
+    struct got g;
+    struct err err = {0};
+    const uint32_t size = 4000000;
+    server_start(&server);
+    engine = engine_new(1);
+    engine->conf.budget_ns = NS_PER_S;
+    engine->conf.try_timeout_ns = 3 * NS_PER_S;
+    engine->conf.hedge = false;
+    engine->conf.unhurried = unhurried;
+    got_prepare(&g, &server, "size=4000000,slow=400000/a", 0, size, size);
+    cr_assert_eq(fetch_get(engine, &g.get, &err), 0, "%s", err.msg);
+    got_wait(&g);
+    enum err_class class = g.err.class;
+    cr_expect(class != ERR_NONE || got_right(&g));
+    got_release(&g);
+    fetch_free(engine);
+    server_stop(&server);
+    return class;
+}
+
+Test(away, what_moves_slowly_is_cut_only_where_somebody_reads)
+{
+    cr_expect_eq(get_slowly(false), ERR_TRANSIENT);
+    cr_expect_eq(get_slowly(true), ERR_NONE);
+}
