@@ -118,7 +118,7 @@ int catalog_keep(struct mounter *m, const char *state, const struct attributes *
     cleanup_free char *path = catalog_path_here(state, made->version);
     cleanup_free char *folder = catalogs_folder(state), *from = folder_uri(folder);
     const char *to = a->value[ATTR_CATALOGS];
-    if (rename(made->file, path))
+    if (rename(made->file, path) || name_sync(path)) /* before the snapshot is told of as done */
         return err_sys(err, errno, "keep the catalog %s", path);
     return to ? sync_one(m, a, credentials, made->version, from, to, deadline_ns, err) : 0;
 }

@@ -81,7 +81,7 @@ int file_read_whole(const char *path, size_t max, struct bytes *ret, struct err 
     return 0;
 }
 
-static int sync_folder_of(const char *path)
+int name_sync(const char *path)
 {
     cleanup_free char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path));
     cleanup_close int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -96,7 +96,7 @@ int file_write_whole(const char *path, const void *data, size_t len, unsigned mo
     cleanup_close int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
     if (fd < 0)
         return err_sys(err, errno, "write %s", aside);
-    if (file_write(fd, data, len, 0) || fsync(fd) || rename(aside, path) || sync_folder_of(path)) {
+    if (file_write(fd, data, len, 0) || fsync(fd) || rename(aside, path) || name_sync(path)) {
         int e = errno;
         unlink(aside);
         return err_sys(err, e, "write %s", path);
@@ -132,7 +132,9 @@ int state_remove(struct state_dir *d, const char *id, struct err *err)
     if (state_known(d, id, err))
         return -1;
     step(d, "remove a record");
-    if (unlink(path) && errno != ENOENT)
+    /* One that is back after a power cut would have what it speaks of mounted again, and nobody
+     * would ever have that ended. */
+    if ((unlink(path) && errno != ENOENT) || name_sync(path))
         return err_sys(err, errno, "remove %s", path);
     return 0;
 }

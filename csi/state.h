@@ -48,7 +48,7 @@ bool state_has_strange(const struct state_dir *d);
 
 /* One that state_walk() would find too long (1 MiB) is refused; what was there stays. */
 int state_write(struct state_dir *d, const char *id, const struct bytes *json, struct err *err);
-/* No such record: fine. */
+/* No such record: fine. A power cut does not bring it back. */
 int state_remove(struct state_dir *d, const char *id, struct err *err);
 /* Calls `each` with every record. 0: it took it; 1: it does not understand it, and took nothing; -1
  * ends the walk. Called once, before anything else is asked. */
@@ -60,6 +60,8 @@ int state_walk(struct state_dir *d, state_each *each, void *arg, struct log *log
 /* The same for any file: aside, synced, renamed. `mode` of a new file. */
 int file_write_whole(const char *path, const void *data, size_t len, unsigned mode,
                      struct err *err);
+/* That it was made, renamed or removed is on the disk. -1: errno. */
+int name_sync(const char *path);
 /* Appends what is in it, at most `max` bytes of it. */
 int file_read_whole(const char *path, size_t max, struct bytes *ret, struct err *err);
 /* mkdir -p, mode 0700. */
