@@ -70,7 +70,7 @@ struct catalog_builder {
     FILE *old_ids;
     struct catalog_info info;
     uint64_t fresh_folders;
-    bool finished;
+    bool planned, finished;
     char wanted[CATALOG_DIGEST + 1]; /* what it has to come out as; "": anything */
     bool images_only;                /* only names of images are numbered */
     struct catalog_diff_counts diff;

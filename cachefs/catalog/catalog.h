@@ -233,6 +233,9 @@ void catalog_builder_memory(struct catalog_builder *b, size_t bytes);
 struct catalog_diff_counts {
     uint64_t added, changed, removed;
 };
+/* The name of the version that finishing will make: for what must be known of it before it is
+ * there. After the last row; where it fails, the builder is of no more use. */
+int catalog_builder_digest(struct catalog_builder *b, const char **ret, struct err *err);
 /*
  * Sorts, gives ids and numbers, computes the digest, writes and fsyncs `dir/DIGEST.catalog`, and
  * switches `dir/current` (a symlink) by rename. If nothing changed since `previous` no new version

@@ -263,6 +263,22 @@ static int publish(struct catalog_builder *b, const char *path, struct err *err)
     return b->wanted[0] ? 0 : switch_link(b->dir, "current", b->info.digest, err);
 }
 
+static int plan_once(struct catalog_builder *b, struct err *err)
+{
+    if (b->planned)
+        return 0;
+    b->planned = true;
+    return plan_version(b, err);
+}
+
+int catalog_builder_digest(struct catalog_builder *b, const char **ret, struct err *err)
+{
+    if (plan_once(b, err) < 0)
+        return -1;
+    *ret = b->info.digest;
+    return 0;
+}
+
 int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char **ret_file,
                            struct catalog_diff_counts *ret_diff, struct err *err)
 {
@@ -270,7 +286,7 @@ int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char
     if (b->finished)
         return err_set(err, ERR_BUG, "a catalog builder was finished twice");
     b->finished = true;
-    if (plan_version(b, err) < 0)
+    if (plan_once(b, err) < 0)
         return -1;
     if (b->wanted[0] && strcmp(b->wanted, b->info.digest) != 0)
         return err_set(err, ERR_FAILED,

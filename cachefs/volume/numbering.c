@@ -27,10 +27,8 @@ static size_t read_notes(const char *dir, struct noted *ret, size_t most)
     return n;
 }
 
-int numbering_note(const char *dir, const char *version_file, uint64_t list_hash, struct err *err)
+int numbering_note(const char *dir, const char *digest, uint64_t list_hash, struct err *err)
 {
-    const char *base = strrchr(version_file, '/');
-    base = base ? base + 1 : version_file;
     cleanup_free char *path = xasprintf("%s/numbering", dir);
     cleanup_free char *part = xasprintf("%s/numbering.%d", dir, (int)getpid());
     struct noted before[VERSIONS_KEPT];
@@ -38,11 +36,12 @@ int numbering_note(const char *dir, const char *version_file, uint64_t list_hash
     FILE *f = fopen(part, "we");
     if (!f)
         return err_sys(err, errno, "write %s", part);
-    fprintf(f, "%.*s %016llx\n", CATALOG_DIGEST, base, (unsigned long long)list_hash);
+    fprintf(f, "%s %016llx\n", digest, (unsigned long long)list_hash);
     for (size_t i = 0; i < n; i++)
-        if (strncmp(before[i].digest, base, CATALOG_DIGEST) != 0)
+        if (strcmp(before[i].digest, digest) != 0)
             fprintf(f, "%s %016llx\n", before[i].digest, before[i].hash);
-    if (fclose(f) || rename(part, path)) {
+    bool written = fflush(f) == 0 && fsync(fileno(f)) == 0;
+    if (fclose(f) || !written || rename(part, path)) {
         int error = errno;
         unlink(part);
         return err_sys(err, error, "write %s", path);

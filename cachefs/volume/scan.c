@@ -153,6 +153,14 @@ static int number_by_list(struct scanning *s, struct err *err)
                                 err);
 }
 
+static int note_numbering(struct scanning *s, struct err *err)
+{
+    const char *digest;
+    if (catalog_builder_digest(s->builder, &digest, err))
+        return -1;
+    return numbering_note(s->scan->conf->dir, digest, s->list_hash, err);
+}
+
 int scan_builder(const struct scan *s, const char *folder, struct catalog_builder **ret,
                  struct err *err)
 {
@@ -178,11 +186,12 @@ int scan_run(const struct scan *s, char **ret_file, struct catalog_diff_counts *
         rc = number_by_list(&state, err);
     if (!rc && s->progress)
         s->progress(s->arg, "sort", state.rows, state.rows);
+    /* Before it is there: one that nothing is noted of is taken for numbered by the walk. */
+    if (!rc && s->list && *s->list)
+        rc = note_numbering(&state, err);
     if (!rc)
         rc = catalog_builder_finish(state.builder, s->out_file, ret_file, &diff, err);
     catalog_builder_free(state.builder);
-    if (!rc && s->list && *s->list)
-        rc = numbering_note(s->conf->dir, *ret_file, state.list_hash, err);
     if (!rc && ret_diff)
         *ret_diff = diff;
     return rc;

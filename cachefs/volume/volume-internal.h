@@ -109,7 +109,7 @@ int list_read(const struct sources *s, struct fetch *f, const char *list, const 
 void list_clean(const char *text, size_t len, const char *root, struct bytes *ret);
 
 /* Which list numbered a version is noted in the owner's folder (numbering.c). */
-int numbering_note(const char *dir, const char *version_file, uint64_t list_hash, struct err *err);
+int numbering_note(const char *dir, const char *digest, uint64_t list_hash, struct err *err);
 /* Are the version's numbers those that the volume's sampler wants (its list's, or the walk's)? */
 int numbering_check(struct volume *v, struct catalog *c, bool *ret, struct err *err);
 /* Scans again if they are not. */
