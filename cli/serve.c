@@ -102,16 +102,25 @@ static int start_signals(struct mount *m, struct err *err)
 
 /* --- status ----------------------------------------------------------------------------------- */
 
+/* Where its store was looked for: in another environment the same URI may mean another store. */
+static char *endpoint_of(const struct serve_conf *conf)
+{
+    if (strncmp(conf->set, "s3://", 5) == 0)
+        return store_endpoint(conf->store);
+    return conf->store->endpoint ? xstrdup(conf->store->endpoint) : NULL;
+}
+
 void serve_status(void *arg, struct bytes *json)
 {
     struct mount *m = arg;
     const struct serve_conf *conf = m->conf;
+    cleanup_free char *endpoint = endpoint_of(conf);
     struct json_writer w;
     jw_init(&w, json);
     jw_object(&w, NULL);
     jw_str(&w, "mountpoint", conf->mountpoint);
     jw_str(&w, "uri", conf->set);
-    jw_str(&w, "endpoint", conf->store->endpoint ? conf->store->endpoint : "");
+    jw_str(&w, "endpoint", endpoint ? endpoint : "");
     jw_int(&w, "pid", getpid());
     under_keeper_status(m, &w);
     jw_num(&w, "uptime_s", (double)(clock_mono_ns() - m->began_ns) / NS_PER_S);

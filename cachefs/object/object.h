@@ -85,6 +85,8 @@ const char *store_uri(const struct store *s); /* canonical, without secrets */
 void store_add_object_uri(struct bytes *out, const char *uri, const char *key, size_t key_len);
 unsigned store_caps(const struct store *s);
 const struct http_peer *store_peer(const struct store *s);
+/* The address that `conf`, the environment or the profile names for s3://; NULL: none does. */
+char *store_endpoint(const struct store_conf *conf);
 /* What tells one set's identity from another's, besides the URI: endpoint and a hash of the
  * credentials' access key. Appends text without secrets. */
 void store_identity(const struct store *s, struct bytes *out);

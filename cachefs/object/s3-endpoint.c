@@ -140,7 +140,7 @@ static char *find_region(const struct store_conf *conf)
     return NULL;
 }
 
-static char *find_endpoint(const struct store_conf *conf)
+char *store_endpoint(const struct store_conf *conf)
 {
     if (conf->endpoint)
         return xstrdup(conf->endpoint);
@@ -247,7 +247,7 @@ int s3_open(struct store *s, const struct uri *u, const struct store_conf *conf,
     cleanup_free char *region = find_region(conf);
     if (strcmp(u->scheme, "s3") != 0)
         return open_minio(s, u, region, err);
-    cleanup_free char *endpoint = find_endpoint(conf);
+    cleanup_free char *endpoint = store_endpoint(conf);
     s->creds_conf.region = region ? xstrdup(region) : NULL;
     return open_s3(s, u, endpoint, region, err);
 }

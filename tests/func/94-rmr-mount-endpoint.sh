@@ -30,3 +30,11 @@ stop_serve
 AWS_ENDPOINT_URL=$store s3 keys "$BUCKET" | grep -v '/\.trash/' >"$T/left" || true
 expect "left" "$(cat "$T/left")" ""
 unmount
+
+# Nor was it named by words of the mount: it has the environment that it was mounted in.
+AWS_ENDPOINT_URL=$store s3 put "$BUCKET" "$SRC" set/
+AWS_ENDPOINT_URL=$store mount_set "s3://$BUCKET/set" --cache "ssd:$CACHE/anew=1GiB"
+expect "the store" "$(status endpoint)" "$store"
+sampan rmr "$MNT/class-000" --yes --json >"$T/out"
+expect "removed" "$(field removed.0.removed <"$T/out")" 4
+unmount
