@@ -278,6 +278,8 @@ int join_next(struct join *j, struct err *err)
 {
     const struct sync_conf *c = j->run->conf;
     while (j->more_src || j->more_dst) {
+        if (run_is_over(j->run)) /* millions may be left out in a row */
+            return err_set(err, ERR_CANCELLED, "told to stop");
         if (take_key(j, err))
             return -1;
         int ours = is_ours(j, err);
