@@ -108,10 +108,16 @@ static bool go_back(struct star *one, struct star *two, struct text t, size_t *p
     return true;
 }
 
+/* Most patterns of a long list differ from a name in their first letter: that is seen at once. */
+static bool begins_otherwise(struct text pattern, struct text t)
+{
+    return pattern.len && t.len && pattern.at[0] != t.at[0] && !strchr("*?[\\", pattern.at[0]);
+}
+
 static bool has_wildcards(struct text p)
 {
     for (size_t i = 0; i < p.len; i++)
-        if (strchr("*?[", p.at[i]))
+        if (p.at[i] == '*' || p.at[i] == '?' || p.at[i] == '[')
             return true;
     return false;
 }
@@ -121,6 +127,8 @@ static bool fits(struct text pattern, struct text t)
 {
     struct star one = {0}, two = {0}; /* of the last '*', of the last '**' */
     size_t p = 0, i = 0;
+    if (begins_otherwise(pattern, t))
+        return false;
     if (!has_wildcards(pattern))
         return pattern.len == t.len && memcmp(pattern.at, t.at, t.len) == 0;
     for (;;) {
