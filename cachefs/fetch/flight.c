@@ -269,8 +269,10 @@ static int set_options(struct fetch *f, struct flight *fl, struct job *j, struct
     curl_easy_setopt(fl->easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
     curl_easy_setopt(fl->easy, CURLOPT_FRESH_CONNECT, is_fresh(fl) ? 1L : 0L);
     curl_easy_setopt(fl->easy, CURLOPT_CONNECT_ONLY, fl->origin ? 1L : 0L);
-    /* After a broken try the name is resolved anew: the server may have moved. */
+    /* After a broken try the name is resolved anew: the server may have moved. Of several addresses
+     * another may come first then: one that is silent takes all the time there is to connect. */
     curl_easy_setopt(fl->easy, CURLOPT_DNS_CACHE_TIMEOUT, j->fresh ? 0L : NAMES_KEPT_S);
+    curl_easy_setopt(fl->easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, j->fresh ? 1L : 0L);
     return 0;
 }
 
