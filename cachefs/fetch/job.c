@@ -364,7 +364,8 @@ static const char *over_budget(struct fetch *f, struct flight *fl)
     look_at_upload(f, fl);
     uint64_t moved = fl->got + fl->text.len + fl->sunk + fl->last_sent;
     if (!fl->floor_ns || f->now_ns - fl->floor_ns >= f->conf.try_timeout_ns) {
-        if (fl->floor_ns && moved - fl->floor_bytes < PROGRESS_BYTES)
+        uint64_t least = f->conf.unhurried ? PROGRESS_BYTES / 16 : PROGRESS_BYTES;
+        if (fl->floor_ns && moved - fl->floor_bytes < least)
             return "too slow: not finished within the time budget";
         fl->floor_ns = f->now_ns;
         fl->floor_bytes = moved;
