@@ -47,6 +47,13 @@ void session_learn_init(struct outfuse *f, const struct wire_init_in *in, size_t
                                  (in->flags2 & WIRE2_HAS_RESEND);
 }
 
+/* What goes past the kernel's pages can be mapped all the same. */
+static bool offers_mapping(const struct wire_init_in *in, size_t len)
+{
+    return (in->flags & WIRE_INIT_EXT) && len >= offsetof(struct wire_init_in, unused) &&
+           (in->flags2 & WIRE2_DIRECT_IO_MMAP);
+}
+
 int out_init(struct call *c, struct err *err)
 {
     const struct wire_init_in *in = c->in;
@@ -68,6 +75,10 @@ int out_init(struct call *c, struct err *err)
         .time_gran = 1,
         .max_pages = MAX_WRITE / 4096,
     };
+    if (offers_mapping(in, len)) {
+        c->out.init.flags |= WIRE_INIT_EXT;
+        c->out.init.flags2 = WIRE2_DIRECT_IO_MMAP;
+    }
     c->out_len = sizeof(c->out.init);
     if (len <= sizeof(state->init))
         memcpy(state->init, in, len);

@@ -194,6 +194,13 @@ int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, i
     return open_node(s, c, n, flags, ret_fh, err);
 }
 
+bool stage_past_pages(struct stage *s, uint64_t fh)
+{
+    ACQUIRE(&s->lock);
+    const struct node *n = handle_node(s, fh, NULL);
+    return n && n->past_pages;
+}
+
 int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, struct err *err)
 {
     (void)c;
@@ -205,6 +212,7 @@ int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, stru
         n->opens--;
     if (n->opens)
         return 0;
+    n->past_pages = false;
     if (!n->known_before) /* else others may have it open since then */
         node_note_open(s, n, false);
     /* Nobody is left who would: a life may have ended between flush and release. */

@@ -160,12 +160,18 @@ static void take_found(struct node *n, const struct found *f)
     }
 }
 
-/* A node's object was replaced by another writer, and nothing is here that it lacks. */
+/*
+ * A node's object was replaced by another writer, and nothing is here that it lacks. Who opened it
+ * before and was given nothing of it goes on in the new one, but not in a shorter one: the kernel,
+ * which may hear of that while it waits for his read, would give zeros for what the other had more.
+ */
 static void replace(struct stage *s, struct node *n, const struct found *f)
 {
-    bool goes_on = !n->given || (f->grew && f->gen == n->row.gen);
+    bool shrank = f->seen.size < n->row.size;
+    bool goes_on = (!n->given && !shrank) || (f->grew && f->gen == n->row.gen);
     n->same_back = goes_on ? n->same_back + 1 : 0;
     n->given = n->given && goes_on;
+    n->past_pages |= n->opens || n->known_before;
     n->row.gen++;
     if (n->row.kind == NODE_LINK)
         n->row.kind = NODE_FILE; /* until it is looked at again */

@@ -91,6 +91,8 @@ struct node {
     unsigned pins;    /* users of the pointer itself */
     bool held;        /* `opens` holds a reference on the content */
     bool in_names, in_drop, in_dirty, queued, busy, failed, foreign_told;
+    /* Another writer replaced it while somebody had it open: the kernel's pages stay his. */
+    bool past_pages;
     bool unfetched; /* it failed, and so did fetching it for who waits for its key */
     /* Bytes of this generation were given to readers (or may have been, in an earlier life): from
      * then on an open file that another writer replaces is stale. */

@@ -299,6 +299,7 @@ static void check_opened_only(struct bench *b)
     bench_open(&o, true);
     uint64_t ino = t_lookup(&o, STAGE_ROOT, "f");
     uint64_t fh = t_open(&o, ino, O_RDONLY), second = t_open(&o, ino, O_RDONLY);
+    cr_expect_not(stage_past_pages(o.s, fh));
     uint64_t again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
     t_write(b, again, 0, "longer than it was");
     t_close(b, again);
@@ -313,6 +314,13 @@ static void check_opened_only(struct bench *b)
     cr_expect_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), -1);
     cr_expect_eq(err_errno(&err), ESTALE, "bytes of it were given out: %s", err.msg);
     uint64_t third = t_open(&o, t_lookup(&o, STAGE_ROOT, "f"), O_RDONLY);
+    again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
+    t_write(b, again, 0, "4th");
+    t_close(b, again);
+    cr_expect_eq(stage_read(o.s, &waits, third, 0, buf, sizeof buf, &n, &err), -1, "shorter");
+    cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
+    third = t_open(&o, t_lookup(&o, STAGE_ROOT, "f"), O_RDONLY);
+    cr_expect(stage_past_pages(o.s, third), "others have the former ones open");
     t_unlink(b, STAGE_ROOT, "f");
     cr_expect_eq(stage_read(o.s, &waits, third, 0, buf, sizeof buf, &n, &err), -1);
     t_close(&o, fh);
