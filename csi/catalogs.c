@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "early.h"
+#include "file.h"
 #include "json.h"
 #include "mem.h"
 #include "state.h"
@@ -118,7 +119,8 @@ int catalog_keep(struct mounter *m, const char *state, const struct attributes *
     cleanup_free char *path = catalog_path_here(state, made->version);
     cleanup_free char *folder = catalogs_folder(state), *from = folder_uri(folder);
     const char *to = a->value[ATTR_CATALOGS];
-    if (rename(made->file, path) || name_sync(path)) /* before the snapshot is told of as done */
+    /* On the disk before the snapshot is told of as done. */
+    if (rename(made->file, path) || file_sync_name(path))
         return err_sys(err, errno, "keep the catalog %s", path);
     return to ? sync_one(m, a, credentials, made->version, from, to, deadline_ns, err) : 0;
 }

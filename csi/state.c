@@ -81,13 +81,6 @@ int file_read_whole(const char *path, size_t max, struct bytes *ret, struct err 
     return 0;
 }
 
-int name_sync(const char *path)
-{
-    cleanup_free char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path));
-    cleanup_close int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 || fsync(fd) ? -1 : 0;
-}
-
 int file_write_whole(const char *path, const void *data, size_t len, unsigned mode, struct err *err)
 {
     /* Always the same name, so that what a killed process leaves is overwritten by the next. */
@@ -96,7 +89,7 @@ int file_write_whole(const char *path, const void *data, size_t len, unsigned mo
     cleanup_close int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
     if (fd < 0)
         return err_sys(err, errno, "write %s", aside);
-    if (file_write(fd, data, len, 0) || fsync(fd) || rename(aside, path) || name_sync(path)) {
+    if (file_write(fd, data, len, 0) || fsync(fd) || rename(aside, path) || file_sync_name(path)) {
         int e = errno;
         unlink(aside);
         return err_sys(err, e, "write %s", path);
@@ -134,7 +127,7 @@ int state_remove(struct state_dir *d, const char *id, struct err *err)
     step(d, "remove a record");
     /* One that is back after a power cut would have what it speaks of mounted again, and nobody
      * would ever have that ended. */
-    if ((unlink(path) && errno != ENOENT) || name_sync(path))
+    if ((unlink(path) && errno != ENOENT) || file_sync_name(path))
         return err_sys(err, errno, "remove %s", path);
     return 0;
 }

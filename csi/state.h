@@ -60,8 +60,6 @@ int state_walk(struct state_dir *d, state_each *each, void *arg, struct log *log
 /* The same for any file: aside, synced, renamed. `mode` of a new file. */
 int file_write_whole(const char *path, const void *data, size_t len, unsigned mode,
                      struct err *err);
-/* That it was made, renamed or removed is on the disk. -1: errno. */
-int name_sync(const char *path);
 /* Appends what is in it, at most `max` bytes of it. */
 int file_read_whole(const char *path, size_t max, struct bytes *ret, struct err *err);
 /* mkdir -p, mode 0700. */

@@ -146,11 +146,12 @@ static int write_list(const struct server *s, const char *digest, const struct b
     cleanup_free char *dir = xasprintf("%s/lists", s->conf.state);
     cleanup_free char *path = file_of(s, digest);
     cleanup_free char *new = xasprintf("%s/.new-XXXXXX", dir);
-    if (mkdir(dir, 0700) && errno != EEXIST)
+    bool is_new = mkdir(dir, 0700) == 0;
+    if ((!is_new && errno != EEXIST) || (is_new && file_sync_name(dir)))
         return err_sys(err, errno, "%s", dir);
     cleanup_close int fd = mkostemp(new, O_CLOEXEC);
     if (fd >= 0 && file_write(fd, text->data, text->len, 0) == 0 && fsync(fd) == 0 &&
-        rename(new, path) == 0)
+        rename(new, path) == 0 && file_sync_name(path) == 0)
         return 0;
     int e = errno;
     if (fd >= 0)

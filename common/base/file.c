@@ -43,6 +43,13 @@ int file_write(int fd, const void *data, size_t len, uint64_t off)
     return 0;
 }
 
+int file_sync_name(const char *path)
+{
+    cleanup_free char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path) + 1);
+    cleanup_close int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fsync(fd) ? -1 : 0;
+}
+
 int file_lock(int fd, uint64_t wait_ns)
 {
     const struct timespec pause = {.tv_nsec = (long)LOCK_LOOK_NS};
