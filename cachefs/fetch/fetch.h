@@ -42,7 +42,9 @@ struct fetch_conf {
     uint64_t connect_timeout_ns; /* 5 s */
     /* For so long after a store fell silent, a restart for example, no tries are counted (60 s). */
     uint64_t away_ns;
-    bool unhurried; /* nobody sits in a read(): a get may last as long as it moves */
+    /* Nobody sits in a read(): a get may last as long as it moves, and what breaks late is tried
+     * again as what breaks at once. */
+    bool unhurried;
     /* Where pages of a listing come faster (40 ms: 25 000 keys a second), one follows the other;
      * else a long folder is listed at several places at once, if the server is one for it. */
     uint64_t cut_page_ns;

@@ -208,7 +208,7 @@ void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry
     const struct retry_ask ask = {.how = how_to_go_on(j, again, err),
                                   .tries = j->tries ? j->tries : 1,
                                   .excused = j->excused,
-                                  .elapsed_ns = spent_ns(f, j),
+                                  .elapsed_ns = f->conf.unhurried ? 0 : spent_ns(f, j),
                                   .server_asks_ns = retry_after_s * NS_PER_S,
                                   .now_ns = f->now_ns,
                                   .random = f->seed};

@@ -71,3 +71,25 @@ Test(away, what_moves_slowly_is_cut_only_where_somebody_reads)
     cr_expect_eq(get_slowly(false), ERR_TRANSIENT);
     cr_expect_eq(get_slowly(true), ERR_NONE);
 }
+
+/* It breaks when the budget is spent already. */
+static int get_broken_late(bool unhurried, unsigned *ret_tries)
+{
+    server_start(&server);
+    engine = engine_new(3);
+    engine->conf.budget_ns = 100 * NS_PER_MS;
+    engine->conf.unhurried = unhurried;
+    int rc = get_of("size=1,late=1:400,truncate=1/a", ret_tries);
+    fetch_free(engine);
+    server_stop(&server);
+    return rc;
+}
+
+Test(away, what_breaks_late_is_tried_again_where_nobody_reads)
+{
+    unsigned tries;
+    cr_expect_eq(get_broken_late(false, &tries), -1);
+    cr_expect_eq(tries, 1, "%u", tries);
+    cr_expect_eq(get_broken_late(true, &tries), 0);
+    cr_expect_eq(tries, 2, "%u", tries);
+}
