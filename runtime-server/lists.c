@@ -196,9 +196,11 @@ static int fetch_list(struct server *s, const char *digest, struct bytes *ret, s
     struct member_answer answer = {0};
     char sum[DIGEST_LEN + 1] = "";
     int rc = members_call(s->members, 0, "GET", path, NULL, &answer, err);
-    if (!rc && answer.status != MHD_HTTP_OK)
-        rc = err_set(err, answer.status == MHD_HTTP_NOT_FOUND ? ERR_NOT_FOUND : ERR_FAILED,
-                     "list %s: server 0 has none (status %u; POST it to /v1/lists)", digest,
+    if (!rc && answer.status == MHD_HTTP_NOT_FOUND)
+        rc = err_set(err, ERR_NOT_FOUND, "list %s: server 0 has none (POST it to /v1/lists)",
+                     digest);
+    else if (!rc && answer.status != MHD_HTTP_OK)
+        rc = err_set(err, ERR_TRANSIENT, "list %s: server 0 answers with status %u", digest,
                      answer.status);
     if (!rc)
         sha256_hex(sum, answer.body.data, answer.body.len);
