@@ -266,10 +266,11 @@ int jobstore_get(struct jobstore *s, const char *id, struct job_row *ret, struct
 int jobstore_each(struct jobstore *s, enum row_filter which, bool newest, row_fn *fn, void *arg,
                   struct err *err)
 {
+    static const char pending[] = "WHERE state=0 AND schedule=''";
+    static const char told[] = "WHERE state=0 AND schedule='' AND id IN (SELECT id FROM wish)";
     static const char *const where[] = {[ROWS_ALL] = "",
-                                        [ROWS_PENDING] = "WHERE state=0 AND schedule=''",
-                                        [ROWS_TOLD] = "WHERE state=0 AND schedule='' AND "
-                                                      "id IN (SELECT id FROM wish)",
+                                        [ROWS_PENDING] = pending,
+                                        [ROWS_TOLD] = told,
                                         [ROWS_TEMPLATES] = "WHERE state=0 AND schedule<>''"};
     cleanup_free char *sql = xasprintf("SELECT " COLUMNS " FROM job %s ORDER BY seq %s",
                                        where[which], newest ? "DESC" : "ASC");

@@ -9,7 +9,8 @@ store "/_put/p/x?text=1" >"$T/put"
 start_proxy "$STORE"
 export AWS_ENDPOINT_URL=$PROXY_URL
 start_serve_without_mount() {
-    "$S" serve --listen 127.0.0.1:0 --state "$T/serve" --token-file "$T/token" >"$T/log/serve" 2>&1 &
+    : >"$T/log/serve" # what the one before said is not this one's
+    "$S" serve --listen 127.0.0.1:0 --state "$T/serve" --token-file "$T/token" >>"$T/log/serve" 2>&1 &
     serve_pid=$!
     on_exit "stop_serve KILL"
     until_true 20 grep -q 'sampan serve: listening on port' "$T/log/serve" || fail "serve does not start: $(cat "$T/log/serve")"
