@@ -200,11 +200,12 @@ Test(order, a_setting_that_fails_leaves_another_that_was_made_meanwhile)
     put_set(&w);
     world_conf(&w, &conf);
     struct volume *v = world_open(&conf);
-    for (int64_t seed = 1; seed <= 200; seed++) {
+    for (uint64_t seed = 1; seed <= 200; seed++) {
         struct failing failing = {.v = v};
         struct err err = {0};
         pthread_t thread;
-        cleanup_free char *spec = xasprintf("torch-distributed,seed=%lld", (long long)seed);
+        cleanup_free char *spec =
+            xasprintf("torch-distributed,seed=%llu", (unsigned long long)seed);
         cr_assert_eq(thread_start(&thread, "fails", set_what_fails, &failing), 0);
         usleep(100);
         cr_assert_eq(volume_set_sampler(v, spec, &err), 0, "%s", err.msg);
