@@ -332,8 +332,8 @@ Test(records, a_folder_that_cannot_be_read_to_its_end)
     world_remove(&w);
 }
 
-/* In the place of the library's: the folder that was synced last. */
-static char synced[4096];
+/* In the place of the library's: the folder that this thread synced last. */
+static _Thread_local char synced[4096];
 
 int fsync(int fd)
 {
