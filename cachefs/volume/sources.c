@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "log.h"
 
 static bool is_catalog_file(const char *path)
@@ -121,8 +122,7 @@ int catalog_folder(const struct volume_conf *conf, struct bytes *ret, struct err
     if (mkdir(ret->data, 0700))
         return errno == EEXIST ? 0 : err_sys(err, errno, "make %s", ret->data);
     /* A version is durable only if its folder's name is. */
-    cleanup_close int fd = open(conf->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd)) {
+    if (file_sync_name(ret->data)) {
         int why = errno;
         rmdir(ret->data);
         return err_sys(err, why, "make %s durable", ret->data);

@@ -23,15 +23,6 @@ static char *mark_of(const char *file)
     return xasprintf("%s" EARLY_SUFFIX, file);
 }
 
-/* A name is durable when the folder that holds it is. */
-static int open_folder(const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    cleanup_free char *folder =
-        slash ? xasprintf("%.*s", (int)(slash - file) + 1, file) : xstrdup(".");
-    return open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
 static int write_mark(const char *mark, const char *boot)
 {
     cleanup_free char *part = xasprintf("%s.part", mark);
@@ -43,7 +34,7 @@ int early_mark(const char *file, struct err *err)
 {
     char boot[40];
     cleanup_free char *mark = mark_of(file);
-    cleanup_close int folder = open_folder(file);
+    cleanup_close int folder = file_open_above(file);
     boot_id_read(boot);
     if (!*boot)
         return err_set(err, ERR_FAILED, "mark %s: this machine does not name its boots", file);
@@ -79,8 +70,7 @@ int early_settle(const char *file, struct err *err)
 {
     cleanup_free char *mark = mark_of(file);
     cleanup_close int fd = open(file, O_RDONLY | O_CLOEXEC);
-    cleanup_close int folder = open_folder(file);
-    if (fd < 0 || fsync(fd) || folder < 0 || fsync(folder))
+    if (fd < 0 || fsync(fd) || file_sync_name(file))
         return err_sys(err, errno, "make %s durable", file);
     if (unlink(mark) && errno != ENOENT)
         return err_sys(err, errno, "remove %s", mark);

@@ -43,10 +43,16 @@ int file_write(int fd, const void *data, size_t len, uint64_t off)
     return 0;
 }
 
+int file_open_above(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    cleanup_free char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    return open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 int file_sync_name(const char *path)
 {
-    cleanup_free char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path) + 1);
-    cleanup_close int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_close int fd = file_open_above(path);
     return fd < 0 || fsync(fd) ? -1 : 0;
 }
 

@@ -13,7 +13,9 @@
 ssize_t file_read(int fd, void *buf, size_t len, uint64_t off);
 /* All of them, or -1: errno. */
 int file_write(int fd, const void *data, size_t len, uint64_t off);
-/* That the file was made, renamed or removed is on the disk. -1: errno. `path` has a slash. */
+/* Opens the folder that `path` lies in. -1: errno. */
+int file_open_above(const char *path);
+/* That the file was made, renamed or removed is on the disk. -1: errno. */
 int file_sync_name(const char *path);
 /* Locks it for this process alone, waiting so long for who has it. -1: errno; EWOULDBLOCK: somebody
  * has it still. */

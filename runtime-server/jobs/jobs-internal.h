@@ -54,9 +54,9 @@ typedef void row_fn(void *arg, const struct job_row *r);
 enum row_filter {
     ROWS_ALL,
     ROWS_PENDING,
-    ROWS_TOLD,
-    ROWS_TEMPLATES
-}; /* told: pending, with a wish */
+    ROWS_TOLD, /* pending, with a wish */
+    ROWS_TEMPLATES,
+};
 int jobstore_each(struct jobstore *s, enum row_filter which, bool newest, row_fn *fn, void *arg,
                   struct err *err);
 /* State with what belongs to it; NULL texts stay as they are. */

@@ -113,7 +113,7 @@ static void note_ready(void *arg, const struct job_row *row)
 {
     struct ready *r = arg;
     if (run_fits(r->jobs, row, &r->turns))
-        bytes_add(&r->ids, row->id, strlen(row->id) + 1);
+        note_told(r, row);
 }
 
 /* False: what is to be written for it can't be. */
