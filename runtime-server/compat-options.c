@@ -71,6 +71,19 @@ static const char *find_host(const char *colon)
     return at;
 }
 
+/* What is behind the ':' is a host's port, and an '@' after it one of the path's: a number before a
+ * '/', and before it what can have a port. A bucket's name alone (no dot) cannot, so what stands
+ * there is a key, and its secret may begin with a '/', or with digits and a '/'. */
+static bool is_port(const char *uri, const char *host, const char *colon)
+{
+    if (memchr(host, '[', (size_t)(colon - host)))
+        return true; /* an IPv6 address */
+    size_t digits = strspn(colon + 1, "0123456789");
+    bool bucket = strncmp(uri, "s3://", 5) == 0 || strncmp(uri, "bos://", 6) == 0;
+    return digits && colon[1 + digits] == '/' &&
+           (!bucket || memchr(host, '.', (size_t)(colon - host)));
+}
+
 /* Takes the keys out of an address. True: there were some. */
 static bool take_keys(const char *uri, struct bytes *ret_uri, struct bytes *access,
                       struct bytes *secret)
@@ -78,8 +91,7 @@ static bool take_keys(const char *uri, struct bytes *ret_uri, struct bytes *acce
     const char *scheme = strstr(uri, "://"), *host = scheme ? scheme + 3 : uri;
     const char *colon = memchr(host, ':', strcspn(host, "/"));
     const char *at = colon ? find_host(colon) : NULL;
-    bool port = at && strspn(colon + 1, "0123456789") == strcspn(colon + 1, "/");
-    if (!scheme || !at || port) {
+    if (!scheme || !at || is_port(uri, host, colon)) {
         bytes_add_str(ret_uri, uri);
         return false;
     }
