@@ -141,7 +141,8 @@ static void *reader_main(void *arg)
         }
         uint64_t all = atomic_fetch_add(&e->bytes, bytes) + bytes;
         if (r->first)
-            progress_show(&e->progress, "samples", i, e->files->n, all);
+            progress_show(&e->progress, "samples",
+                          &(struct how_far){.done = i, .total = e->files->n, .bytes = all});
     }
     return NULL;
 }

@@ -189,7 +189,7 @@ static int fetch_all(struct run *r, const char *set, const struct bench_options 
     for (size_t i = 0; i < r->objects.n; i++) {
         wait_below(r, 2 * (size_t)o->connections);
         begin(r, &r->objects.items[i]);
-        progress_show(&progress, "objects", i, r->objects.n, 0);
+        progress_show(&progress, "objects", &(struct how_far){.done = i, .total = r->objects.n});
     }
     wait_below(r, 0);
     double seconds = (double)(clock_mono_ns() - began) / 1e9;

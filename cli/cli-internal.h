@@ -299,18 +299,19 @@ struct progress {
     bool shown; /* a bar stands on the terminal's line */
     uint64_t began_ns, last_ns;
 };
+struct how_far {
+    uint64_t done, total; /* things; total 0: not known */
+    uint64_t bytes;       /* 0: none to show */
+    double percent;       /* of the work, where things differ in size; 0: `done` of `total` */
+};
 void progress_init(struct progress *p, bool quiet);
-/* total 0: unknown. bytes 0: none to show. */
-void progress_show(struct progress *p, const char *what, uint64_t done, uint64_t total,
-                   uint64_t bytes);
+void progress_show(struct progress *p, const char *what, const struct how_far *far);
 void progress_end(struct progress *p); /* clears the bar */
 /* A volume_progress_fn; arg is a struct progress. */
 void progress_volume(void *arg, const char *what, uint64_t done, uint64_t total);
-/* A control_progress_fn for the messages of a warmup; arg is a struct progress. */
-bool progress_control(void *arg, const struct json *message);
 /* One line of progress, without colour or line end. Pure. */
-void progress_line(struct bytes *out, const char *what, uint64_t done, uint64_t total,
-                   uint64_t bytes, double elapsed_s);
+void progress_line(struct bytes *out, const char *what, const struct how_far *far,
+                   double elapsed_s);
 
 /* --- manual.c --------------------------------------------------------------------------------- */
 

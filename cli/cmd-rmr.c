@@ -134,7 +134,8 @@ static void say_failed(void *arg, const char *key, const char *why)
 static void show(void *arg, const struct remove_counts *n)
 {
     struct telling *t = arg;
-    progress_show(&t->progress, "removed", n->removed, n->objects, 0);
+    progress_show(&t->progress, "removed",
+                  &(struct how_far){.done = n->removed, .total = n->objects});
 }
 
 /* A mount that showed what is gone looks again; its own matter if it cannot. */

@@ -89,11 +89,15 @@ static void show(void *arg, enum sync_phase phase, const struct sync_counts *n, 
 {
     struct telling *t = arg;
     bool listing = phase == SYNC_LISTING;
-    uint64_t done = listing                  ? n->found
-                    : phase == SYNC_DELETING ? n->deleted
-                                             : n->copied + n->skipped + n->failed;
-    progress_show(&t->progress, phase_names[phase], done, phase == SYNC_COPYING ? total : 0,
-                  n->copied_bytes);
+    struct how_far far = {.done = listing                  ? n->found
+                                  : phase == SYNC_DELETING ? n->deleted
+                                                           : n->copied + n->skipped + n->failed,
+                          .bytes = n->copied_bytes + n->moving_bytes};
+    if (phase == SYNC_COPYING) {
+        far.total = total;
+        far.percent = percent_of((double)(far.bytes + n->skipped_bytes), (double)n->found_bytes);
+    }
+    progress_show(&t->progress, phase_names[phase], &far);
 }
 
 static void say_failed(void *arg, const char *key, const char *why)

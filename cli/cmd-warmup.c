@@ -187,8 +187,10 @@ static bool show(void *arg, const struct json *message)
         return !atomic_load(s->interrupted);
     s->far = (struct how_far){.done = json_uint_at(message, "done"),
                               .total = json_uint_at(message, "total"),
-                              .bytes = json_uint_at(message, "bytes")};
-    return progress_control(&s->progress, message) && !atomic_load(s->interrupted);
+                              .bytes = json_uint_at(message, "bytes"),
+                              .percent = json_num_at(message, "percent")};
+    progress_show(&s->progress, "samples", &s->far);
+    return !atomic_load(s->interrupted);
 }
 
 static int print_cancelled(const struct how_far *far, struct err *err)

@@ -35,7 +35,7 @@ static void say_failed(void *arg, const char *key, const char *why)
 
 static void show(void *arg, const struct remove_counts *n)
 {
-    progress_show(arg, "removed", n->removed, n->objects, 0);
+    progress_show(arg, "removed", &(struct how_far){.done = n->removed, .total = n->objects});
 }
 
 static int add_json(struct bytes *out, const struct retire *r, const struct evict_options *o,

@@ -207,7 +207,9 @@ static int sum_orders(const struct planning *g, struct order_crc *crc, struct er
         for (uint64_t pos = 0; pos < n; pos++) {
             order_crc_add(crc, order_at(o, pos));
             if (pos % TELL_EACH == 0)
-                progress_show(&progress, "positions", i * n + pos, n * g->conf.sampler.epochs, 0);
+                progress_show(
+                    &progress, "positions",
+                    &(struct how_far){.done = i * n + pos, .total = n * g->conf.sampler.epochs});
         }
         order_free(o);
     }

@@ -255,6 +255,7 @@ static void take(struct worker *w, struct json_doc *doc)
     w->total = json_uint_at(&progress, "total");
     w->counts.copied = json_uint_at(&progress, "items");
     w->counts.copied_bytes = json_uint_at(&progress, "bytes");
+    w->counts.found_bytes = json_uint_at(&progress, "total_bytes");
     w->failed = strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
     w->ended = w->failed || strcmp(state, "succeeded") == 0;
     json_doc_free(w->last);

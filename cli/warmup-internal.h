@@ -21,12 +21,8 @@ struct path_list {
     size_t n;
 };
 
-struct how_far { /* as it was told last */
-    uint64_t done, total, bytes;
-};
-
 /* Fills `result` with the same object that a mount's owner answers. Interrupted (ERR_CANCELLED):
- * *ret_far, all 0 if nothing was fetched yet. */
+ * *ret_far, as it was told last, all 0 if nothing was fetched yet. */
 int warmup_set(const char *set, const struct path_list *paths, const struct warmup_options *o,
                struct bytes *result, struct how_far *ret_far, struct err *err);
 

@@ -27,11 +27,11 @@ static void note_failure(void *arg, const char *path, const char *why)
     jw_end(&watch->w);
 }
 
-static enum warmup_wish show(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish show(void *arg, const struct warmup_far *far)
 {
     struct watch *watch = arg;
-    watch->far = (struct how_far){done, total, bytes};
-    progress_show(&watch->progress, "samples", done, total, bytes);
+    watch->far = (struct how_far){far->done, far->total, far->bytes, far->percent};
+    progress_show(&watch->progress, "samples", &watch->far);
     return atomic_load(watch->interrupted) ? WARMUP_TAKE_BACK : WARMUP_GO_ON;
 }
 

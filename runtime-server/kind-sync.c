@@ -351,7 +351,7 @@ static void on_progress(void *arg, enum sync_phase phase, const struct sync_coun
 {
     struct syncing *s = arg;
     struct job_progress p = {.items = phase == SYNC_LISTING ? 0 : n->copied + n->skipped,
-                             .bytes = n->copied_bytes + n->skipped_bytes,
+                             .bytes = n->copied_bytes + n->moving_bytes + n->skipped_bytes,
                              .total_items = total,
                              .total_bytes = phase == SYNC_LISTING ? 0 : n->found_bytes,
                              .failed = n->failed,

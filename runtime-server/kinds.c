@@ -132,19 +132,24 @@ struct asking {
     bool wished; /* the runner is to stop */
 };
 
-/* What is still to be asked for is taken to be like what was. */
+/* What is still to be asked for is taken to be like what was. Bytes are done as the work is, which
+ * goes through them twice to verify them. */
 static void tell_progress(const struct asking *a, const struct json *progress)
 {
     const struct asked *before = &a->before;
     uint64_t done = json_uint_at(progress, "done"), total = json_uint_at(progress, "total");
-    double eta = -1, all = (double)(before->items + total) / before->share;
+    uint64_t total_bytes = json_uint_at(progress, "total_bytes");
+    double eta = -1, percent = 0, all = (double)(before->items + total) / before->share;
     json_num(progress, "eta_s", &eta, NULL);
+    json_num(progress, "percent", &percent, NULL);
     if (total > done)
         eta *= (all - (double)(before->items + done)) / (double)(total - done);
-    struct job_progress p = {.items = before->items + done,
-                             .total_items = (uint64_t)(all + 0.5),
-                             .bytes = before->bytes + json_uint_at(progress, "bytes"),
-                             .eta_s = eta >= 0 ? (int64_t)(eta + 0.5) : -1};
+    struct job_progress p = {
+        .items = before->items + done,
+        .total_items = (uint64_t)(all + 0.5),
+        .bytes = before->bytes + (uint64_t)(percent / 100 * (double)total_bytes),
+        .total_bytes = (uint64_t)((double)(before->bytes + total_bytes) / before->share),
+        .eta_s = eta >= 0 ? (int64_t)(eta + 0.5) : -1};
     job_tell(a->run, &p);
 }
 

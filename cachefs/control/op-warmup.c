@@ -37,20 +37,21 @@ static enum warmup_wish wish_of(int sock)
     return p.revents & POLLRDHUP ? WARMUP_TAKE_BACK : WARMUP_GO_ON;
 }
 
-static enum warmup_wish send_progress(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish send_progress(void *arg, const struct warmup_far *far)
 {
     struct watched *watched = arg;
     cleanup_bytes struct bytes text = {0};
     struct json_writer w;
-    double elapsed = (double)(clock_mono_ns() - watched->began_ns) / 1e9;
+    double elapsed = (double)(clock_mono_ns() - watched->began_ns) / 1e9, percent = far->percent;
     jw_init(&w, &text);
     jw_object(&w, NULL);
     jw_object(&w, "progress");
-    jw_uint(&w, "done", done);
-    jw_uint(&w, "total", total);
-    jw_uint(&w, "bytes", bytes);
-    jw_num(&w, "percent", total ? 100.0 * (double)done / (double)total : 0);
-    jw_num(&w, "eta_s", done ? elapsed / (double)done * (double)(total - done) : 0);
+    jw_uint(&w, "done", far->done);
+    jw_uint(&w, "total", far->total);
+    jw_uint(&w, "bytes", far->bytes);
+    jw_uint(&w, "total_bytes", far->total_bytes);
+    jw_num(&w, "percent", percent);
+    jw_num(&w, "eta_s", percent > 0 ? elapsed / percent * (100 - percent) : 0);
     jw_end(&w);
     jw_end(&w);
     if (server_stopping(watched->connection->server)) /* first: it shuts the socket down itself */
@@ -110,12 +111,10 @@ static int warm_in_front(struct request *r, const struct warmup_conf *conf, stru
 
 /* --- in the background ----------------------------------------------------------------------- */
 
-static enum warmup_wish go_on(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish go_on(void *arg, const struct warmup_far *far)
 {
     struct control_server *s = arg;
-    (void)done;
-    (void)total;
-    (void)bytes;
+    (void)far;
     return atomic_load(&s->cancel_background) || server_stopping(s) ? WARMUP_TAKE_BACK
                                                                     : WARMUP_GO_ON;
 }

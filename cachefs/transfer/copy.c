@@ -163,7 +163,18 @@ static int read_source(void *arg, uint64_t off, void *buf, size_t len, struct er
     if (run_is_over(s->c->run))
         return err_set(err, ERR_CANCELLED, "told to stop");
     get.off = off;
-    return fetch_read(s->c->run->fetch, &get, buf, len, err);
+    if (fetch_read(s->c->run->fetch, &get, buf, len, err))
+        return -1;
+    counter_add(&s->c->task->moved, len);
+    counter_add(&s->c->run->counts.moving_bytes, len);
+    return 0;
+}
+
+/* It is copied, or begun anew. */
+static void moves_no_more(struct sync_run *r, struct task *t)
+{
+    atomic_fetch_sub_explicit(&r->counts.moving_bytes, atomic_exchange(&t->moved, 0),
+                              memory_order_relaxed);
 }
 
 int check_unchanged(struct sync_run *r, const struct side *listed, const char *key, struct err *err)
@@ -335,6 +346,7 @@ static int copy(const struct copying *c, struct err *err)
             return 0;
         /* Another run took its upload for one that was left behind. */
         bool upload_gone = e.class == ERR_NOT_FOUND && c->src->row.size >= FETCH_PUT_WHOLE;
+        moves_no_more(c->run, c->task);
         if ((e.class == ERR_STALE || upload_gone) && i < CHANGES_MAX &&
             look(c->run, c->source->store, c->from, c->src, &e) == 0)
             continue;
@@ -485,6 +497,7 @@ void do_task(struct sync_run *r, struct task *t)
                               .source = &r->sources[t->src.row.source],
                               .from = source_key(r, &t->src, t->keys.data)};
     int result = do_key(&c, &err);
+    moves_no_more(r, t);
     if (result == 0)
         run_went_well(r);
     else if (!run_blocked(r, t, &err))

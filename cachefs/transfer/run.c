@@ -27,6 +27,7 @@ static void snapshot(struct sync_run *r, struct sync_counts *ret)
         .excluded = counter_get(&n->excluded),
         .copied = counter_get(&n->copied),
         .copied_bytes = counter_get(&n->copied_bytes),
+        .moving_bytes = counter_get(&n->moving_bytes),
         .skipped = counter_get(&n->skipped),
         .skipped_bytes = counter_get(&n->skipped_bytes),
         .checked = counter_get(&n->checked),

@@ -71,6 +71,7 @@ struct task {
     struct bytes keys; /* the key; of TASK_DELETE many, each ended by NUL */
     size_t n_keys;
     char *resume;             /* of TASK_COPY: an upload that was broken off, to be gone on with */
+    counter moved;            /* bytes of it that the run counts as moving */
     bool is_put_off;          /* its link is made later */
     bool is_second_try;       /* what was in its way has been deleted, if it was that */
     struct pack_batch *batch; /* of TASK_PACK */
@@ -84,9 +85,9 @@ struct failure {
 
 /* sync_counts while it is counted. */
 struct live_counts {
-    counter found, found_bytes, excluded, copied, copied_bytes, skipped, skipped_bytes, checked,
-        checked_bytes, deleted, deleted_src, extra, failed, aborted_uploads, resumed_bytes, packs,
-        packs_deleted, packed;
+    counter found, found_bytes, excluded, copied, copied_bytes, moving_bytes, skipped,
+        skipped_bytes, checked, checked_bytes, deleted, deleted_src, extra, failed, aborted_uploads,
+        resumed_bytes, packs, packs_deleted, packed;
 };
 
 struct sync_run {

@@ -83,6 +83,7 @@ struct sync_counts {
     uint64_t found, found_bytes; /* at the sources, below start..end and in this share */
     uint64_t excluded;           /* by rules */
     uint64_t copied, copied_bytes, skipped, skipped_bytes;
+    uint64_t moving_bytes;           /* of objects on their way: so much of them has been read */
     uint64_t checked, checked_bytes; /* compared byte by byte */
     uint64_t deleted, deleted_src;
     uint64_t extra; /* at the destination alone, and left there */

@@ -125,18 +125,16 @@ static double percent_of(const struct warm_progress *p)
 {
     if (p->state == WARM_DONE)
         return 100;
-    if (!p->steps_total)
-        return 0;
-    double percent = 100.0 * (double)p->steps / (double)p->steps_total;
+    double percent = warm_percent(p);
     return percent > 99.9 ? 99.9 : percent;
 }
 
 static double eta_of(const struct warm_progress *p)
 {
-    if (p->state != WARM_RUNNING || !p->steps || p->steps >= p->steps_total)
+    if (p->state != WARM_RUNNING || !p->work || p->work >= p->work_total)
         return 0;
     double elapsed = (double)(clock_mono_ns() - p->started_ns) / 1e9;
-    return elapsed / (double)p->steps * (double)(p->steps_total - p->steps);
+    return elapsed / (double)p->work * (double)(p->work_total - p->work);
 }
 
 static void write_warmup(struct json_writer *w, const struct warm_progress *p)

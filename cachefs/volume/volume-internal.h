@@ -379,11 +379,15 @@ enum warm_state { WARM_IDLE, WARM_RUNNING, WARM_DONE, WARM_FAILED, WARM_CANCELLE
 struct warm_progress { /* guarded by the volume's lock */
     enum warm_state state;
     uint64_t done, total, failed;
-    uint64_t steps, steps_total; /* with --verify each sample counts twice */
+    uint64_t work, work_total; /* in bytes (warmup.c); with --verify each sample counts twice */
     uint64_t started_ns, ended_ns;
     bool stop;       /* the volume closes */
     char error[256]; /* why it ended, if it did not run to its end */
 };
+static inline double warm_percent(const struct warm_progress *p)
+{
+    return p->work_total ? 100.0 * (double)p->work / (double)p->work_total : 0;
+}
 
 /* --- the volume ------------------------------------------------------------------------------ */
 

@@ -201,7 +201,13 @@ enum warmup_wish {
     WARMUP_END,      /* no more is asked for; what is on its way may come, for who begins again */
     WARMUP_TAKE_BACK /* and what is on its way ends, too: nobody wants it */
 };
-typedef enum warmup_wish warmup_tick_fn(void *arg, uint64_t done, uint64_t total, uint64_t bytes);
+struct warmup_far {       /* how far it is */
+    uint64_t done, total; /* samples */
+    uint64_t bytes;       /* fetched */
+    uint64_t total_bytes; /* of all samples */
+    double percent;       /* of the work: parts of large samples count, and what is verified */
+};
+typedef enum warmup_wish warmup_tick_fn(void *arg, const struct warmup_far *far);
 /* Status says "running" from here on. volume_warmup() must follow, or volume_warmup_disclaim(). */
 int volume_warmup_claim(struct volume *v, struct err *err);
 void volume_warmup_disclaim(struct volume *v);

@@ -24,6 +24,8 @@
 
 #define PACKED_AT_ONCE 4096
 
+#define SAMPLE_WORK (64u << 10) /* what a sample costs besides its bytes, in bytes */
+
 struct failure {
     struct failure *next;
     uint64_t id;
@@ -41,7 +43,7 @@ struct warm {
     void *arg;
     struct warmup_result result;
     uint64_t ticked_ns;
-    uint64_t steps; /* samples looked at for good */
+    uint64_t looked; /* work that was verified, in this round */
     enum warmup_wish wish;
     bool is_share;
     atomic_bool given_up; /* the token of its reads; set when no more of them are begun */
@@ -52,6 +54,8 @@ struct warm {
     unsigned outstanding;             /* guarded by lock, as all below */
     struct failure *failures, **tail; /* not reported yet */
     uint64_t done, fetched_bytes;
+    uint64_t work;                 /* of samples that are done */
+    uint64_t parts, parts_fetched; /* bytes that are there of large ones that are not */
 };
 
 /* A sample on its way: one wait a missing unit. */
@@ -60,26 +64,33 @@ struct warm_sample {
     struct target *target;
     atomic_int left; /* units on their way, and one for who starts them */
     atomic_bool failed;
-    atomic_bool not_kept; /* there was no room for a part of it */
-    atomic_bool given_up; /* the warmup was cancelled before all of it came */
-    char why[400];        /* of the first failure */
+    atomic_bool not_kept;          /* there was no room for a part of it */
+    atomic_bool given_up;          /* the warmup was cancelled before all of it came */
+    uint64_t parts, parts_fetched; /* counted in the warmup's; under its lock */
+    char why[400];                 /* of the first failure */
     struct warm_unit {
         struct source_wait wait;
         struct warm_sample *sample;
     } units[];
 };
 
+static uint64_t work_of(const struct target *t)
+{
+    return t->size + SAMPLE_WORK;
+}
+
 /* --- progress, on the caller's thread -------------------------------------------------------- */
 
-static void publish_progress(struct warm *w, uint64_t done)
+static double publish_progress(struct warm *w, uint64_t done, uint64_t work)
 {
     struct volume *v = w->v;
     ACQUIRE(&v->lock);
     v->warm.done = done;
     v->warm.failed = w->result.failed;
-    v->warm.steps = w->verify ? done + w->steps : done;
+    v->warm.work = work;
     if (v->warm.stop)
         w->wish = WARMUP_TAKE_BACK;
+    return warm_percent(&v->warm);
 }
 
 static bool ends(const struct warm *w)
@@ -109,22 +120,22 @@ static void tick(struct warm *w, bool now)
         return;
     w->ticked_ns = t;
     struct failure *failures;
-    uint64_t done, bytes;
+    uint64_t work;
+    struct warmup_far far = {.total = w->targets.n, .total_bytes = w->targets.bytes};
     {
         ACQUIRE(&w->lock);
         failures = w->failures;
         w->failures = NULL;
         w->tail = &w->failures;
-        done = w->done;
-        bytes = w->fetched_bytes;
+        far.done = w->done;
+        far.bytes = w->fetched_bytes + w->parts_fetched;
+        work = w->work + w->parts + (w->verify ? w->looked : 0);
     }
     report_failures(w, failures);
-    publish_progress(w, done);
-    uint64_t n = w->targets.n;
+    far.percent = publish_progress(w, far.done, work);
     if (!w->tick)
         return;
-    enum warmup_wish wish =
-        w->tick(w->arg, w->verify ? done + w->steps : done, w->verify ? 2 * n : n, bytes);
+    enum warmup_wish wish = w->tick(w->arg, &far);
     if (wish > w->wish)
         w->wish = wish;
 }
@@ -156,6 +167,9 @@ static void sample_end(struct warm_sample *s)
     atomic_store(&s->target->state, state);
     ACQUIRE(&w->lock);
     w->done++;
+    w->work += work_of(s->target);
+    w->parts -= s->parts;
+    w->parts_fetched -= s->parts_fetched;
     if (state == TARGET_FETCHED) {
         w->result.fetched++;
         w->fetched_bytes += s->target->size;
@@ -190,12 +204,25 @@ static void give_place(struct warm *w)
         cond_signal(&w->changed);
 }
 
+/* A large sample may take hours: its blocks count as they come. */
+static void count_part(struct warm_sample *s, uint64_t block, bool fetched)
+{
+    uint32_t len = unit_length(s->target->size, block);
+    if (len == s->target->size)
+        return;
+    ACQUIRE(&s->w->lock);
+    s->parts += len;
+    s->w->parts += len;
+    s->parts_fetched += fetched ? len : 0;
+    s->w->parts_fetched += fetched ? len : 0;
+}
+
 /* The place is given back last: while one is taken, `w` stays. */
 static void unit_arrived(struct source_wait *wait, struct view *view, const struct err *err)
 {
     struct warm_sample *s = ((struct warm_unit *)wait)->sample;
     struct warm *w = s->w;
-    uint64_t unit = s->target->id + (uint64_t)((struct warm_unit *)wait - s->units);
+    uint64_t block = (uint64_t)((struct warm_unit *)wait - s->units), unit = s->target->id + block;
     (void)view;
     /* "No room now" comes late where another's fill was joined: the next round asks again. */
     if (err && err->class == ERR_CANCELLED && atomic_load(&w->given_up))
@@ -204,6 +231,8 @@ static void unit_arrived(struct source_wait *wait, struct view *view, const stru
         sample_failed(s, err);
     else if (err || cache_where(w->v->cache, unit) < 0)
         atomic_store(&s->not_kept, true);
+    else
+        count_part(s, block, true);
     sample_leave(s);
     give_place(w);
 }
@@ -278,6 +307,8 @@ static void fetch_target(struct warm *w, struct target *t)
     for (uint64_t i = 0; i < n && !ends(w) && !atomic_load(&s->failed); i++)
         if (cache_where(w->v->cache, t->id + i) < 0)
             fetch_unit(s, i);
+        else
+            count_part(s, i, false);
     if (ends(w))
         atomic_store(&s->given_up, true);
     sample_leave(s);
@@ -318,6 +349,7 @@ static void fetch_round(struct warm *w)
             atomic_store(&t->state, TARGET_HAD);
             ACQUIRE(&w->lock);
             w->done++;
+            w->work += work_of(t);
             w->result.already++;
         } else {
             fetch_target(w, t);
@@ -338,9 +370,12 @@ static bool is_there(struct warm *w, const struct target *t, struct err *err)
                 "the cache did not keep it (see `sampan status`: a tier is full or set aside)");
         return false;
     }
-    for (uint64_t i = 0; w->verify && i < n; i++)
+    for (uint64_t i = 0; w->verify && i < n && !ends(w); i++) {
         if (cache_verify(w->v->cache, t->id + i, err))
             return false;
+        w->looked += unit_length(t->size, i);
+        tick(w, false);
+    }
     cache_pin(w->v->cache, t->id, t->size, true);
     return true;
 }
@@ -357,6 +392,7 @@ static void reopen(struct warm *w, struct target *t, const struct err *err, bool
     w->result.fetched -= state == TARGET_FETCHED;
     w->fetched_bytes -= state == TARGET_FETCHED ? t->size : 0;
     w->done -= !last;
+    w->work -= last ? 0 : work_of(t);
 }
 
 /* Others have brought what this warmup found no room for. */
@@ -373,19 +409,20 @@ static void note_others(struct warm *w, struct target *t)
 static size_t check_round(struct warm *w, bool last)
 {
     size_t missing = 0;
-    w->steps = 0;
+    w->looked = 0;
     for (size_t i = 0; i < w->targets.n && !ends(w); i++) {
         struct target *t = target_at(&w->targets, i);
         struct err err = {0};
-        w->steps++;
+        uint64_t looked = w->looked + work_of(t);
+        bool failed = atomic_load(&t->state) == TARGET_FAILED,
+             there = !failed && is_there(w, t, &err);
+        w->looked = looked;
         if (i % 64 == 0)
             tick(w, false);
-        if (atomic_load(&t->state) == TARGET_FAILED)
-            continue;
-        if (is_there(w, t, &err)) {
+        if (there)
             note_others(w, t);
+        if (failed || there)
             continue;
-        }
         missing++;
         reopen(w, t, &err, last);
     }
@@ -462,8 +499,9 @@ static void totals(struct warm *w)
 {
     ACQUIRE(&w->v->lock);
     uint64_t all = w->targets.n + w->result.unfit;
+    uint64_t work = w->targets.bytes + w->result.unfit_bytes + all * SAMPLE_WORK;
     w->v->warm.total = all;
-    w->v->warm.steps_total = w->verify ? 2 * all : all;
+    w->v->warm.work_total = w->verify ? 2 * work : work;
 }
 
 /*

@@ -140,19 +140,21 @@ Test(options, free_space)
 Test(progress, line)
 {
     static const struct {
-        uint64_t done, total, bytes;
+        struct how_far far;
         double seconds;
         const char *want;
     } rows[] = {
-        {0, 0, 0, 0, "samples 0"},
-        {50, 200, 0, 10, "samples 50 of 200 (25 %), 5/s, 30.0s left"},
-        {50, 0, 0, 10, "samples 50, 5/s"},
-        {200, 200, 2048, 1, "samples 200 of 200 (100 %), 200/s, 2.0 KiB/s"},
+        {{0, 0, 0, 0}, 0, "samples 0"},
+        {{50, 200, 0, 0}, 10, "samples 50 of 200 (25 %), 5/s, 30.0s left"},
+        {{50, 0, 0, 0}, 10, "samples 50, 5/s"},
+        {{200, 200, 2048, 0}, 1, "samples 200 of 200 (100 %), 200/s, 2.0 KiB/s"},
+        {{0, 1, 20480, 40}, 10, "samples 0 of 1 (40 %), 0/s, 2.0 KiB/s, 15.0s left"},
+        {{1, 1, 20480, 99.7}, 10, "samples 1 of 1 (99 %), 0/s, 2.0 KiB/s, 30ms left"},
+        {{199, 200, 0, 0}, 1, "samples 199 of 200 (99 %), 199/s, 5ms left"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         cleanup_bytes struct bytes line = {0};
-        progress_line(&line, "samples", rows[i].done, rows[i].total, rows[i].bytes,
-                      rows[i].seconds);
+        progress_line(&line, "samples", &rows[i].far, rows[i].seconds);
         cr_expect_str_eq(line.data, rows[i].want);
     }
 }
@@ -169,7 +171,7 @@ static void draw(unsigned short columns, char *ret, size_t size)
     struct progress p;
     progress_init(&p, false);
     p.last_ns = 0;
-    progress_show(&p, "samples", 1234567, 12345678, 123456789);
+    progress_show(&p, "samples", &(struct how_far){1234567, 12345678, 123456789, 0});
     cr_assert_eq(dup2(kept, STDERR_FILENO), STDERR_FILENO);
     cr_assert(p.shown);
     ssize_t n = read(terminal, ret, size - 1);

@@ -148,6 +148,29 @@ Test(run, stopped_it_says_so_and_goes_on_later, .init = begin, .fini = finish)
         cr_expect(same_file(i), "file %u", i);
 }
 
+static void note_moving(void *arg, enum sync_phase phase, const struct sync_counts *n,
+                        uint64_t total)
+{
+    (void)phase, (void)total;
+    if (n->moving_bytes > *(uint64_t *)arg)
+        *(uint64_t *)arg = n->moving_bytes;
+}
+
+Test(run, tells_how_much_of_a_long_object_is_copied, .init = begin, .fini = finish)
+{
+    struct sync_counts n;
+    struct err err = {0};
+    uint64_t moving = 0;
+    const struct sync_watch watch = {.progress = note_moving, .arg = &moving};
+    cr_assert_eq(sync_with((struct sync_conf){0}, NULL, &n, &err), 0, "%s", err.msg);
+    write_file(from, FILES, 2 * FETCH_PUT_WHOLE);
+    const struct sync_conf slow = {.bandwidth = FETCH_PUT_WHOLE, .force_update = true};
+    cr_assert_eq(sync_with(slow, &watch, &n, &err), 0, "%s", err.msg);
+    cr_expect(moving > 0 && moving <= 2 * FETCH_PUT_WHOLE, "%llu", (unsigned long long)moving);
+    cr_expect_eq(n.moving_bytes, 0);
+    cr_expect(same_file(FILES));
+}
+
 Test(run, packs_hold_everything_once, .init = begin, .fini = finish)
 {
     struct sync_counts n;

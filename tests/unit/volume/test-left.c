@@ -51,10 +51,10 @@ struct switcher {
 
 /* In the midst of its first round another version is served, and a sample of the warmup goes, so
  * that there is a second round. */
-static enum warmup_wish switch_once(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish switch_once(void *arg, const struct warmup_far *far)
 {
     struct switcher *s = arg;
-    (void)done, (void)total, (void)bytes;
+    (void)far;
     if (s->done)
         return WARMUP_GO_ON;
     s->done = true;

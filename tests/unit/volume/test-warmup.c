@@ -194,12 +194,11 @@ struct stopper {
     uint64_t done; /* as it was told last */
 };
 
-static enum warmup_wish stop_soon(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish stop_soon(void *arg, const struct warmup_far *far)
 {
     struct stopper *s = arg;
-    (void)bytes;
-    cr_assert_leq(done, total);
-    s->done = done;
+    cr_assert_leq(far->done, far->total);
+    s->done = far->done;
     if (++s->ticks == 2)
         usleep(100000); /* more comes meanwhile */
     return s->ticks < 2 ? WARMUP_GO_ON : WARMUP_TAKE_BACK;
@@ -242,6 +241,36 @@ Test(warmup, stops_when_told_and_goes_on_later)
     world_free(&w);
 }
 
+static enum warmup_wish note_percent(void *arg, const struct warmup_far *far)
+{
+    double *most = arg;
+    if (far->done == 0 && far->percent > *most)
+        *most = far->percent;
+    return WARMUP_GO_ON;
+}
+
+/* The blocks of a large sample count as they come: they may take hours. */
+Test(warmup, tells_how_much_of_a_large_sample_is_there)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct warmup_result r;
+    struct err err = {0};
+    double most = 0;
+    world_new(&w);
+    put_file(&w, "large", 8 * UNIT_BYTES, 7);
+    world_conf(&w, &conf);
+    conf.fetch.connections = 1;
+    conf.layers = "delay=read:400";
+    struct volume *v = world_open(&conf);
+    cr_assert_eq(volume_warmup(v, &(struct warmup_conf){0}, note_percent, NULL, &most, &r, &err), 0,
+                 "%s", err.msg);
+    cr_expect(most > 0 && most < 100, "%f", most);
+    cr_expect_eq(r.fetched, 1);
+    volume_close(v);
+    world_free(&w);
+}
+
 static bool cache_was_told(void *arg)
 {
     struct volume *v = arg;
@@ -256,12 +285,11 @@ struct replacement {
 };
 
 /* The first sample is replaced when it was fetched, and the cache has heard of it. */
-static enum warmup_wish replace_first(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish replace_first(void *arg, const struct warmup_far *far)
 {
     struct replacement *r = arg;
     struct err err = {0};
-    (void)total, (void)bytes;
-    if (done == 0 || r->done)
+    if (far->done == 0 || r->done)
         return WARMUP_GO_ON;
     put_file(r->w, "class0/000.jpg", 1000, 99);
     cr_assert_eq(volume_rescan(r->v, NULL, &err), 0, "%s", err.msg);
@@ -377,10 +405,9 @@ static void put_noise(const struct world *w, const char *folder, unsigned n)
     }
 }
 
-static enum warmup_wish note_bytes(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish note_bytes(void *arg, const struct warmup_far *far)
 {
-    (void)done, (void)total;
-    *(uint64_t *)arg = bytes;
+    *(uint64_t *)arg = far->bytes;
     return WARMUP_GO_ON;
 }
 
