@@ -269,6 +269,9 @@ static void add_cache(struct bytes *out, const struct json *s)
 static void add_warmup(struct bytes *out, const struct json *s)
 {
     struct json warmup = json_get(s, "warmup");
+    const char *error = json_str_at(&warmup, "error");
+    double eta_s = json_num_at(&warmup, "eta_s");
+    char left[32];
     bytes_addf(out, "  warmup    %s", json_str_at(&warmup, "state"));
     if (strcmp(json_str_at(&warmup, "state"), "idle") != 0) {
         bytes_addf(out, ", %.1f %%, %" PRIu64 " of ", json_num_at(&warmup, "percent"),
@@ -276,7 +279,11 @@ static void add_warmup(struct bytes *out, const struct json *s)
         add_count(out, json_uint_at(&warmup, "samples_total"), "sample");
         bytes_addf(out, ", %" PRIu64 " failed", json_uint_at(&warmup, "failed"));
     }
-    bytes_add_char(out, '\n');
+    if (eta_s > 0) {
+        conf_format_duration(eta_s, left);
+        bytes_addf(out, ", %s left", left);
+    }
+    bytes_addf(out, "%s%s\n", *error ? "\n            " : "", error);
 }
 
 /* Of a mount that can be written. */

@@ -123,6 +123,32 @@ Test(names, a_status_says_nothing_to_the_terminal)
         cr_expect(*p == '\n' || *p >= ' ');
 }
 
+Test(names, a_status_says_how_a_warmup_goes)
+{
+    static const struct {
+        const char *warmup, *want;
+    } rows[] = {
+        {"{\"state\":\"idle\"}", "  warmup    idle\n"},
+        {"{\"state\":\"running\",\"percent\":25,\"samples_done\":0,\"samples_total\":1,"
+         "\"failed\":0,\"eta_s\":90,\"error\":\"\"}",
+         "  warmup    running, 25.0 %, 0 of 1 sample, 0 failed, 1m30s left\n"},
+        {"{\"state\":\"failed\",\"percent\":0,\"samples_done\":0,\"samples_total\":0,"
+         "\"failed\":0,\"eta_s\":0,\"error\":\"203 samples take too much\"}",
+         "  warmup    failed, 0.0 %, 0 of 0 samples, 0 failed\n"
+         "            203 samples take too much\n"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        cleanup_bytes struct bytes out = {0};
+        cleanup_json struct json_doc *doc = NULL;
+        struct err e = {0};
+        cleanup_free char *text = xasprintf("{\"warmup\":%s}", rows[i].warmup);
+        cr_assert_eq(json_parse(&doc, "status", text, strlen(text), &e), 0, "%s", e.msg);
+        struct json root = json_root(doc);
+        status_text(&out, &root);
+        cr_expect_not_null(strstr(out.data, rows[i].want), "%s", out.data);
+    }
+}
+
 Test(options, free_space)
 {
     double share;
