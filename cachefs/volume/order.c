@@ -40,42 +40,34 @@ static int load_numbers(struct catalog *c, const char *dir, struct spill *ret, s
     return 0;
 }
 
-/* Where position `pos` of the node's rank `r` (of `n`) stands in the merged list, when all ranks
- * are equally long up to there: whole rounds of n batches before it, then the batches of the ranks
- * below. */
-static uint64_t merged_place(const uint64_t *lengths, uint32_t n, uint32_t r, uint32_t batch,
-                             uint64_t pos)
+/* Where position `pos` of the node's rank `r` (of `n`, each of `length` positions) stands in the
+ * merged list: after n batches a round before its own, and in that one after those of the ranks
+ * below it. The last round's batches may be shorter. */
+static uint64_t merged_place(uint64_t length, uint32_t n, uint32_t r, uint32_t batch, uint64_t pos)
 {
-    uint64_t round = pos / batch, place = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t before = (round + (i < r ? 1 : 0)) * batch;
-        place += i == r ? pos : before < lengths[i] ? before : lengths[i];
-    }
-    return place;
+    uint64_t begin = pos / batch * batch, left = length - begin;
+    return begin * n + r * (left < batch ? left : batch) + (pos - begin);
 }
 
 struct building {
     struct epoch_order *o;
-    struct order *ranks[AHEAD_RANKS];
-    uint64_t lengths[AHEAD_RANKS];
+    struct order *rank; /* each in turn: a table each would take memory by the rank */
+    uint32_t first;
     struct spill numbers;
 };
 
 static void building_release(struct building *b)
 {
-    for (size_t i = 0; i < AHEAD_RANKS; i++)
-        if (b->ranks[i])
-            order_free(b->ranks[i]);
+    order_free(b->rank);
     spill_free(&b->numbers);
     epoch_order_unref(b->o);
 }
 
-static int make_ranks(struct building *b, const struct share_conf *share, struct catalog *c,
-                      struct err *err)
+static int make_first_rank(struct building *b, const struct share_conf *share, struct catalog *c,
+                           struct err *err)
 {
     struct epoch_order *o = b->o;
-    uint32_t first;
-    uint64_t n = n_ranks_here(&o->spec, share, &first);
+    uint64_t n = n_ranks_here(&o->spec, share, &b->first);
     if (n > AHEAD_RANKS)
         return err_set(
             err, ERR_USAGE,
@@ -83,14 +75,13 @@ static int make_ranks(struct building *b, const struct share_conf *share, struct
             "ranks-per-node=)",
             (unsigned long long)n, AHEAD_RANKS);
     o->n_ranks = (uint32_t)n;
-    for (uint32_t i = 0; i < o->n_ranks; i++) {
-        struct order_spec spec = o->spec;
-        spec.rank = first + i;
-        if (order_new(&b->ranks[i], &spec, catalog_info(c)->numbered, err))
-            return -1;
-        b->lengths[i] = order_length(b->ranks[i]);
-        o->length += b->lengths[i];
-    }
+    if (n == 0)
+        return 0;
+    struct order_spec spec = o->spec;
+    spec.rank = b->first;
+    if (order_new(&b->rank, &spec, catalog_info(c)->numbered, err))
+        return -1;
+    o->length = n * order_length(b->rank); /* every rank reads as much */
     return 0;
 }
 
@@ -105,6 +96,22 @@ static void note_repeat(struct epoch_order *o, uint64_t id)
     o->repeats[o->n_repeats++] = id;
 }
 
+static int place_ranks(struct building *b, struct err *err)
+{
+    struct epoch_order *o = b->o;
+    const uint64_t *numbers = b->numbers.data;
+    uint64_t *ids = o->ids.data;
+    uint32_t batch = o->spec.batch_size ? o->spec.batch_size : 1;
+    for (uint32_t r = 0; r < o->n_ranks; r++) {
+        if (order_set_rank(b->rank, b->first + r, err))
+            return -1;
+        uint64_t length = order_length(b->rank);
+        for (uint64_t pos = 0; pos < length; pos++)
+            ids[merged_place(length, o->n_ranks, r, batch, pos)] = numbers[order_at(b->rank, pos)];
+    }
+    return 0;
+}
+
 static int fill(struct building *b, const char *dir, struct err *err)
 {
     struct epoch_order *o = b->o;
@@ -114,13 +121,9 @@ static int fill(struct building *b, const char *dir, struct err *err)
     if (spill_new(&o->ids, dir, o->length * sizeof(uint64_t), err) ||
         spill_new(&o->where, dir, (o->max_id + 1) * sizeof(uint32_t), err))
         return -1;
-    const uint64_t *numbers = b->numbers.data;
-    uint64_t *ids = o->ids.data;
-    uint32_t batch = o->spec.batch_size ? o->spec.batch_size : 1;
-    for (uint32_t r = 0; r < o->n_ranks; r++)
-        for (uint64_t pos = 0; pos < b->lengths[r]; pos++)
-            ids[merged_place(b->lengths, o->n_ranks, r, batch, pos)] =
-                numbers[order_at(b->ranks[r], pos)];
+    if (place_ranks(b, err))
+        return -1;
+    const uint64_t *ids = o->ids.data;
     uint32_t *where = o->where.data;
     for (uint64_t pos = o->length; pos-- > 0;) { /* a padded sample's first place counts */
         if (ids[pos] > o->max_id)
@@ -148,7 +151,7 @@ int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec,
     o->max_id = info->next_id;
     /* Every id is used up by a sample, a folder or the root: then none owns more than one. */
     o->single_units = info->next_id <= info->samples + info->folders + 2;
-    int rc = make_ranks(&b, share, c, err);
+    int rc = make_first_rank(&b, share, c, err);
     if (!rc)
         rc = load_numbers(c, dir, &b.numbers, err);
     if (!rc)
