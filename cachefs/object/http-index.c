@@ -284,6 +284,34 @@ static void take_columns(const char *at, const char *end, struct list_item *item
 
 /* --- the page -------------------------------------------------------------------------------- */
 
+static const char *find_last_nocase(const char *at, const char *end, const char *word)
+{
+    const char *last = NULL;
+    while ((at = find_nocase(at, end, word)))
+        last = at++;
+    return last;
+}
+
+/*
+ * A page that comes without its length and ends with the connection may be the beginning of one:
+ * taken for all of it, what stood behind would be gone from the set. HTML lets nobody leave out the
+ * end of these, and lists are made of them.
+ */
+static bool is_cut(const char *body, const char *end)
+{
+    static const char *const pairs[][2] = {{"<pre", "</pre"},
+                                           {"<table", "</table"},
+                                           {"<ul", "</ul"},
+                                           {"<ol", "</ol"},
+                                           {"<div", "</div"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const char *open = find_last_nocase(body, end, pairs[i][0]);
+        if (open && !find_nocase(open, end, pairs[i][1]))
+            return true;
+    }
+    return false;
+}
+
 static int parse_html(struct store *s, const char *prefix, const char *body, size_t len,
                       list_fn *fn, void *arg, struct err *err)
 {
@@ -350,5 +378,10 @@ int http_parse_index(struct store *s, const char *prefix, const void *body, size
             "list %s%s: the answer is no index page (turn the server's directory listing on, or "
             "write a manifest.tsv)",
             s->uri, prefix);
+    if (is_cut(text, text + len))
+        return err_set(err, ERR_CORRUPT,
+                       "list %s%s: the index page ends in its midst (is the server ending, or a "
+                       "proxy before it? try again)",
+                       s->uri, prefix);
     return parse_html(s, prefix, text, len, fn, arg, err);
 }

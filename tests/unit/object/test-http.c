@@ -58,6 +58,12 @@ static const struct {
     {"http://h/set", "", "hello", "", "no index page"},
     {"http://h/set", "", "", "", "no index page"},
     {"http://h/set", "", "<a href=\"x", "", NULL},
+    {"http://h/set", "", /* the server ended in the midst of a page without a length */
+     "<html><body><ul><li>up</li></ul><PRE class=list><a href=\"a\">a</a> <a href=\"b\">b</a", "",
+     "ends in its midst"},
+    {"http://h/set", "", "<table><tr><td><a href=\"a\">a</a></td>", "", "ends in its midst"},
+    {"http://h/set", "", "<html><ul><li><a href=a>a</a><li><a href=b>b</a></ul>",
+     "a ? ? \nb ? ? \n", NULL}, /* no end that may be left out is asked for */
     {"http://h/set", "", "<a href=\"x\">", "x ? ? \n", NULL},
     {"http://h/set", "", /* what node's servers make of it */
      "<a href=\"&#47;set/a b&#x2f;\">a b&#47;</a> <a href='c&apos;&amp;&#xfc;&#128512;.jpg'>c</a>"
