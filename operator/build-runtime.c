@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "build-volume.h"
+#include "hash.h"
 #include "mem.h"
 
 #define REGISTER    "/run/sampan"       /* of mounts: common/control/control.h */
@@ -30,15 +31,20 @@ char *build_token_name(const struct set_plan *p)
 void build_token(const struct set_plan *p, struct bytes *out)
 {
     char *token = part_server_token(p->config->token_key, p->ns, p->name);
+    size_t len = strlen(token), room = BASE64_BYTES(len);
+    char *text = xmalloc(room);
     struct json_writer w;
+    base64_encode(text, token, len);
     jw_init(&w, out);
     jw_object(&w, NULL);
     jw_str(&w, "type", "Opaque");
-    jw_object(&w, "stringData");
-    jw_str(&w, RUNTIME_TOKEN_NAME, token);
+    jw_object(&w, "data"); /* as it is read again, so that another one is seen */
+    jw_str(&w, RUNTIME_TOKEN_NAME, text);
     jw_end(&w);
     jw_end(&w);
-    explicit_bzero(token, strlen(token));
+    explicit_bzero(text, room);
+    explicit_bzero(token, len);
+    free(text);
     free(token);
 }
 

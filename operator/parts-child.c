@@ -9,6 +9,7 @@
 #include "object.h"
 #include "parts.h"
 
+/* "SUM.GENERATION": what a child was made of, and the generation that it has by our own writes. */
 #define SUM_ANNOTATION "sampan.io/made-of"
 #define SUM_CHARS      16
 
@@ -53,6 +54,24 @@ static bool part_diff(const struct json *have, const struct json *want, struct b
     jw_object(&w, NULL);
     write_diff(have, want, &w);
     jw_end(&w);
+    return true;
+}
+
+/* Does `have` say all that `want` does? What it has beside that is the API server's, or others'. */
+static bool holds(const struct json *have, const struct json *want)
+{
+    bool object = is_object(want), array = want->node && json_want_array(want, NULL) == 0;
+    size_t n = json_count(want);
+    if (!object && !array)
+        return json_same(have, want);
+    if (object ? !is_object(have) : json_count(have) != n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        struct json sub = object ? json_member(want, i) : json_at(want, i);
+        struct json old = object ? json_get(have, sub.key) : json_at(have, i);
+        if (!holds(&old, &sub))
+            return false;
+    }
     return true;
 }
 
@@ -175,6 +194,7 @@ static void write_patch(const struct json *owner, const struct part_child *child
     jw_end(&w);
 }
 
+/* The sum alone: SUM_CHARS of them. */
 static void sum_of(const struct part_child *child, char ret[65])
 {
     cleanup_bytes struct bytes all = {0};
@@ -189,13 +209,33 @@ static void sum_of(const struct part_child *child, char ret[65])
     ret[SUM_CHARS] = '\0';
 }
 
+static int64_t generation_of(const struct json *o)
+{
+    struct json meta = json_get(o, "metadata");
+    return part_int(&meta, "generation");
+}
+
+/*
+ * Has somebody changed what we said in it? The API server may write a value in another way ("1000m"
+ * as "1"): that is no change, so where it counts changes those since our last write are looked at.
+ */
+static bool is_edited(const struct json *have, const struct json *members, const char *made_of)
+{
+    int64_t now = generation_of(have);
+    if (now && made_of[SUM_CHARS] == '.' && now <= strtoll(made_of + SUM_CHARS + 1, NULL, 10))
+        return false;
+    return !holds(have, members);
+}
+
 static enum part_child_state want(struct view *v, struct actions *out,
                                   const struct part_child *child, const struct json *members)
 {
     const struct json *owner = view_object(v);
     const struct json *have = view_get(v, child->kind, child->ns, child->name);
-    char sum[65];
-    sum_of(child, sum);
+    char hash[65];
+    sum_of(child, hash);
+    cleanup_free char *sum =
+        xasprintf("%s.%" PRId64, hash, have ? generation_of(have) + 1 : INT64_C(1));
     if (view_incomplete(v))
         return PART_CREATED;
     if (!have) {
@@ -209,7 +249,8 @@ static enum part_child_state want(struct view *v, struct actions *out,
     if (object_is_deleted(have))
         return PART_GOING;
     const char *was = object_annotation(have, SUM_ANNOTATION);
-    if (child->fixed || (was && strcmp(was, sum) == 0))
+    if (child->fixed ||
+        (was && strncmp(was, hash, SUM_CHARS) == 0 && !is_edited(have, members, was)))
         return PART_THERE;
     struct action *a = act_patch(out, child->kind, child->ns, child->name, object_version(have));
     write_patch(owner, child, have, members, sum, &a->body);

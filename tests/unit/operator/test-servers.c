@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mem.h"
 #include "model.h"
 
 #define NS   "ai"
@@ -113,11 +114,61 @@ Test(operator_servers, those_that_refuse_its_token_are_given_the_new_one)
     cr_assert_str_eq(model_at(m, "SampleSet", NS, "s", "status|phase"), "Ready", "%s", m->log.data);
     model_patch(m, "Secret", NS, "s-runtime-token",
                 "{\"metadata\":{\"annotations\":{\"sampan.io/made-of\":\"another\"}},"
-                "\"stringData\":{\"token\":\"another\"}}");
+                "\"data\":{\"token\":\"another\"}}");
     model_patch(m, "SampleSet", NS, "s", "{\"metadata\":{\"annotations\":{\"look\":\"now\"}}}");
     m->refuses = true;
     model_settle(m, 3);
-    cr_expect_str_neq(model_at(m, "Secret", NS, "s-runtime-token", "stringData|token"), "another");
+    cr_expect_str_neq(model_at(m, "Secret", NS, "s-runtime-token", "data|token"), "another");
+    model_free(m);
+}
+
+/* What the set says is put back; what others add beside that, as `kubectl rollout restart` does,
+ * stays. Then nothing is left to be done. */
+Test(operator_servers, what_somebody_edits_is_put_back)
+{
+    static const struct {
+        const char *kind, *name, *edit, *path, *want;
+    } rows[] = {
+        {"StatefulSet", "s-runtime", "{\"spec\":{\"replicas\":0}}", "spec|replicas", "1"},
+        {"StatefulSet", "s-runtime", "{\"spec\":{\"replicas\":3}}", "spec|replicas", "1"},
+        {"StatefulSet", "s-runtime", "{\"spec\":{\"template\":{\"spec\":{\"containers\":[]}}}}",
+         "spec|template|spec|containers|0|name", "runtime"},
+        {"StatefulSet", "s-runtime",
+         "{\"spec\":{\"template\":{\"metadata\":{\"annotations\":{\"restarted\":\"now\"}}}}}",
+         "spec|template|metadata|annotations|restarted", "now"},
+        {"Service", "s-runtime-service", "{\"spec\":{\"selector\":{\"sampan.io/runtime\":\"x\"}}}",
+         "spec|selector|sampan.io/runtime", "s-runtime"},
+        {"Service", "s-runtime-service", "{\"spec\":{\"ports\":null}}", "spec|ports|0|port",
+         "7716"},
+    };
+    struct model *m = model_new("[" SET "," NODE "]");
+    model_settle(m, 20);
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            model_patch(m, rows[i].kind, NS, rows[i].name, rows[i].edit);
+            model_settle(m, 20);
+            cr_expect_str_eq(model_at(m, rows[i].kind, NS, rows[i].name, rows[i].path),
+                             rows[i].want, "%d, %zu: %s", round, i, m->log.data);
+            int64_t actions = m->actions;
+            model_settle(m, 3);
+            cr_expect_eq(m->actions, actions, "%d, %zu: %s", round, i, m->log.data);
+        }
+    cr_expect_str_eq(model_at(m, "SampleSet", NS, "s", "status|phase"), "Ready");
+    model_free(m);
+}
+
+/* Servers have then taken up what the operator does not know. */
+Test(operator_servers, their_token_is_put_back)
+{
+    struct model *m = model_new("[" SET "," NODE "]");
+    model_settle(m, 20);
+    cleanup_free char *token = xstrdup(model_at(m, "Secret", NS, "s-runtime-token", "data|token"));
+    cr_assert_neq(*token, '\0');
+    model_patch(m, "Secret", NS, "s-runtime-token", "{\"data\":{\"token\":\"YW5vdGhlcg==\"}}");
+    model_patch(m, "SampleSet", NS, "s", "{\"metadata\":{\"annotations\":{\"look\":\"now\"}}}");
+    m->refuses = true;
+    model_settle(m, 3);
+    cr_expect_str_eq(model_at(m, "Secret", NS, "s-runtime-token", "data|token"), token);
     model_free(m);
 }
 
