@@ -19,6 +19,7 @@
 #define CONNECTION_BYTES (32u << 10) /* headers of a request at most */
 #define PEM_MAX          (256u << 10)
 #define CERT_LOOK_S      5   /* how soon a renewed certificate is taken over */
+#define CERT_AGAIN       60  /* looks until a pair that was of no use is tried again as it is */
 #define RETIRE_TRIES     100 /* tenths of a second */
 
 const char *request_header(const struct request *r, const char *name)
@@ -321,10 +322,7 @@ static void swap_text(char **a, char **b)
 
 static int read_certificate(struct server *s, struct err *err)
 {
-    struct stat st;
     char *cert = NULL, *key = NULL;
-    if (stat(s->conf.tls_cert, &st))
-        return err_sys(err, errno, "certificate %s", s->conf.tls_cert);
     if (read_pem(s->conf.tls_cert, &cert, err) || read_pem(s->conf.tls_key, &key, err)) {
         free(cert);
         return -1;
@@ -333,7 +331,6 @@ static int read_certificate(struct server *s, struct err *err)
     free_secret(s->key);
     s->cert = cert;
     s->key = key;
-    s->cert_at = st.st_mtim;
     return 0;
 }
 
@@ -398,12 +395,13 @@ static void retire(struct MHD_Daemon *daemon)
     MHD_stop_daemon(daemon);
 }
 
-/* A new daemon on the same socket: no connection is refused meanwhile, they wait in its queue. A
- * pair that does not fit (half of it is renewed) is looked at again; where the old pair did not get
- * a daemon either (no memory, no descriptors), there is none until then. */
-static void renew(struct server *s)
+/* A new daemon on the same socket: no connection is refused meanwhile, they wait in its queue.
+ * False: the pair is of no use, as half of it is renewed; where the old pair did not get a daemon
+ * either (no memory, no descriptors), there is none now. */
+static bool renew(struct server *s)
 {
     struct err err = {0};
+    bool renewed = false;
     struct MHD_Daemon *old = s->daemon;
     char *cert = xstrdup(s->cert), *key = xstrdup(s->key);
     if (read_certificate(s, &err) == 0) {
@@ -411,29 +409,44 @@ static void renew(struct server *s)
         if (left >= 0)
             close(left);
         s->daemon = start_daemon(s);
-        if (s->daemon) {
+        renewed = s->daemon != NULL;
+        if (renewed) {
             log_info(s->conf.log, "the certificate was renewed");
-            retire(old);
         } else {
             swap_text(&s->cert, &cert);
             swap_text(&s->key, &key);
             s->daemon = start_daemon(s);
-            s->cert_at = (struct timespec){0};
             log_warn(s->conf.log, "the new certificate and key do not fit: the old ones go on");
-            retire(old);
         }
+        retire(old);
     } else {
         log_warn(s->conf.log, "the certificate can't be renewed: %s", err.msg);
     }
     free_secret(cert);
     free_secret(key);
+    return renewed;
 }
 
+/* 0: it is not there. Who may read it counts as well. */
+static struct timespec changed_at(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) ? (struct timespec){0} : st.st_ctim;
+}
+
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* A pair that was of no use is tried, and told of, once more when either half has changed: each try
+ * ends what is under way for long. */
 static void *watch_certificate(void *arg)
 {
     struct server *s = arg;
+    struct timespec key_at = {0};
+    unsigned failed_looks = 0; /* since a pair was of no use; 0: that in use is the newest */
     for (;;) {
-        struct stat st;
         {
             ACQUIRE(&s->cert_lock);
             if (!s->stopping)
@@ -441,14 +454,22 @@ static void *watch_certificate(void *arg)
             if (s->stopping)
                 return NULL;
         }
-        if (stat(s->conf.tls_cert, &st) == 0 &&
-            (st.st_mtim.tv_sec != s->cert_at.tv_sec || st.st_mtim.tv_nsec != s->cert_at.tv_nsec))
-            renew(s);
+        struct timespec cert = changed_at(s->conf.tls_cert), key = changed_at(s->conf.tls_key);
+        bool changed = !is_same_time(cert, s->cert_at);
+        if (failed_looks)
+            changed |= !is_same_time(key, key_at) || failed_looks++ >= CERT_AGAIN || !s->daemon;
+        if (!changed)
+            continue;
+        s->cert_at = cert; /* as before it is read: what changes meanwhile is seen then */
+        key_at = key;
+        failed_looks = renew(s) ? 0 : 1;
     }
 }
 
 int http_start(struct server *s, struct err *err)
 {
+    if (s->conf.tls_cert)
+        s->cert_at = changed_at(s->conf.tls_cert);
     if (s->conf.tls_cert && read_certificate(s, err))
         return -1;
     s->daemon = start_daemon(s);

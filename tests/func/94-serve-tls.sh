@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# HTTPS; a renewed certificate is taken over without a restart, half a pair never is.
+# HTTPS; a renewed certificate is taken over without a restart, half a pair never is, and is told of once.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/serve.sh"
 need_mount
@@ -20,6 +20,8 @@ expect_code 200 GET /v1/status --cacert "$T/one.crt"
 cp "$T/two.crt" "$T/tls.crt"
 until_true 60 grep -q 'do not fit' "$T/log/serve.txt" || fail "half a pair was not noticed: $(cat "$T/log/serve.txt")"
 expect_code 200 GET /v1/status --cacert "$T/one.crt"
+sleep 6 # it is looked at once more
+[ "$(grep -c 'do not fit' "$T/log/serve.txt")" = 1 ] || fail "told of again: $(cat "$T/log/serve.txt")"
 cp "$T/two.key" "$T/tls.key"
 until_true 60 grep -q 'certificate was renewed' "$T/log/serve.txt" || fail "not renewed: $(cat "$T/log/serve.txt")"
 expect_code 200 GET /v1/status --cacert "$T/two.crt"
