@@ -492,6 +492,21 @@ static bool several_sources(struct set_plan *p, struct set_store *s)
     return ok;
 }
 
+/* The driver takes no other, and says so where pods wait for their volume only. */
+static bool endpoint_holds(struct set_plan *p)
+{
+    const char *url = p->store.endpoint;
+    bool is_url =
+        !url || !*url || strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    if (is_url && !(url && strchr(url, '@')))
+        return true;
+    part_condition_warn(&p->conditions, SOURCE, "InvalidEndpoint",
+                        "the endpoint %s (want http://HOST or https://HOST; keys go into a Secret; "
+                        "delete the set and make it anew)",
+                        is_url ? "has a user or a password in it" : "is no URL");
+    return false;
+}
+
 void set_source(struct set_plan *p)
 {
     const struct sampleset_spec *spec = p->spec;
@@ -509,6 +524,7 @@ void set_source(struct set_plan *p)
     if (ok && spec->sync)
         ok = uri_use(p, &p->store, "spec.sync.destination", spec->sync->destination) &&
              secret_use(p, &p->store, spec->sync->secret ? spec->sync->secret : spec->secret);
+    ok = ok && endpoint_holds(p);
     if (ok)
         part_condition(&p->conditions, SOURCE, "True", "Parsed", "the samples are read from %s",
                        spec->sources.n ? "several sources" : p->store.uri);

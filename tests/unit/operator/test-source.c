@@ -151,6 +151,30 @@ Test(operator_source, options_name_no_folder_either)
     model_free(m);
 }
 
+/* What the driver would refuse when the first pod comes, and no set can change later. */
+Test(operator_source, an_endpoint_is_a_url_without_keys)
+{
+    static const struct {
+        const char *endpoint, *condition;
+    } rows[] = {
+        {"https://s3.example.com", "True Parsed"},
+        {"http://10.0.0.1:9000", "True Parsed"},
+        {"", "True Parsed"},
+        {"s3.example.com", "False InvalidEndpoint"},
+        {"ftp://s3.example.com", "False InvalidEndpoint"},
+        {"https://key:hush@s3.example.com", "False InvalidEndpoint"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cleanup_free char *set = xasprintf(
+            SET("\"source\":{\"uri\":\"s3://b/p\",\"endpoint\":\"%s\"}"), rows[i].endpoint);
+        struct model *m = settled(set, "");
+        cr_expect_str_eq(model_condition(m, "SampleSet", NS, "s", "SourceValid"), rows[i].condition,
+                         "%s", rows[i].endpoint);
+        cr_expect_eq(model_count(m, "StatefulSet"), *rows[i].condition == 'T');
+        model_free(m);
+    }
+}
+
 Test(operator_source, several_are_one_set)
 {
     struct model *m =
