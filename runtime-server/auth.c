@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "conf.h"
+#include "http-host.h"
 #include "listen.h"
 #include "log.h"
 #include "mem.h"
@@ -109,25 +110,6 @@ void auth_token_copy(struct auth *a, struct secret *ret)
 
 /* --- pages of other sites --------------------------------------------------------------------- */
 
-/* "NAME", "NAME:PORT", "[ADDR6]:PORT": a name that no other machine can own? */
-static bool names_this_machine(const char *host)
-{
-    static const char *const names[] = {"localhost", "[::1]"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        size_t n = strlen(names[i]);
-        if (strncasecmp(host, names[i], n) == 0 && (!host[n] || host[n] == ':'))
-            return true;
-    }
-    struct in_addr v4;
-    char name[64];
-    size_t n = strcspn(host, ":");
-    if (n >= sizeof name)
-        return false;
-    memcpy(name, host, n);
-    name[n] = '\0';
-    return inet_pton(AF_INET, name, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
-}
-
 bool auth_is_foreign_page(bool open, const char *site, const char *origin, const char *host)
 {
     if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
@@ -135,7 +117,7 @@ bool auth_is_foreign_page(bool open, const char *site, const char *origin, const
     const char *rest = origin ? strstr(origin, "://") : NULL;
     if (origin && (!rest || !host || strcasecmp(rest + 3, host) != 0))
         return true;
-    return open && host && !names_this_machine(host);
+    return open && host && !http_host_is_here(host);
 }
 
 /* --- addresses -------------------------------------------------------------------------------- */
@@ -207,14 +189,6 @@ int networks_parse(const char *text, struct network **ret, size_t *n, struct err
     return 0;
 }
 
-static bool is_loopback(const struct sockaddr *addr)
-{
-    unsigned char a[16];
-    static const unsigned char one[16] = {[15] = 1};
-    return address_bytes(addr, a) &&
-           (memcmp(a, one, 16) == 0 || (a[10] == 0xff && a[11] == 0xff && a[12] == 127));
-}
-
 int listen_open(const char *text, int *ret, uint16_t *ret_port, bool *ret_loopback, struct err *err)
 {
     union {
@@ -232,7 +206,7 @@ int listen_open(const char *text, int *ret, uint16_t *ret_port, bool *ret_loopba
     if (getsockname(sock, &got.any, &len))
         return err_sys(err, errno, "listen on %s", text);
     *ret_port = ntohs(got.any.sa_family == AF_INET6 ? got.v6.sin6_port : got.v4.sin_port);
-    *ret_loopback = is_loopback(&got.any);
+    *ret_loopback = address_is_loopback(sock);
     *ret = take_fd(&sock);
     return 0;
 }

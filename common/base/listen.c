@@ -78,3 +78,20 @@ int address_listen_at(const char *where, struct err *err)
                        where);
     return address_listen(host, port, err);
 }
+
+bool address_is_loopback(int sock)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } got = {.v6 = {0}};
+    socklen_t len = sizeof got;
+    if (getsockname(sock, &got.any, &len))
+        return false;
+    if (got.any.sa_family == AF_INET)
+        return ntohl(got.v4.sin_addr.s_addr) >> 24 == 127;
+    const struct in6_addr *a = &got.v6.sin6_addr;
+    return got.any.sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127));
+}

@@ -18,5 +18,7 @@ bool address_split(const char *where, char *host, size_t size, char port[ADDRESS
 int address_listen(const char *host, const char *port, struct err *err);
 /* The same of what address_split() takes, or ":PORT": all addresses. */
 int address_listen_at(const char *where, struct err *err);
+/* Can only this machine reach what listens there? */
+bool address_is_loopback(int sock);
 
 #endif

@@ -1,11 +1,13 @@
 #define LOG_MODULE "http"
 #include "http-serve.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "buf.h"
 #include "clock.h"
 #include "http-clients.h"
+#include "http-host.h"
 #include "http-reply.h"
 #include "listen.h"
 #include "mem.h"
@@ -17,6 +19,7 @@
 
 struct serving {
     const struct http_service *s;
+    bool by_own_name;
     struct lock lock;
     struct cond turn;
     size_t here, answered;  /* bytes of bodies; under lock */
@@ -106,10 +109,25 @@ static void end_turns(struct serving *v)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static enum MHD_Result refuse(struct MHD_Connection *c)
+static enum MHD_Result refuse(struct MHD_Connection *c, unsigned status, const char *why)
 {
-    static const char why[] = "it is ending: ask again\n";
-    return http_reply(c, MHD_HTTP_SERVICE_UNAVAILABLE, HTTP_TEXT, why, sizeof why - 1, NULL);
+    return http_reply(c, status, HTTP_TEXT, why, strlen(why), NULL);
+}
+
+static bool by_other_name(const struct serving *v, struct MHD_Connection *c)
+{
+    const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    return v->by_own_name && host && !http_host_is_here(host);
+}
+
+static enum MHD_Result answer(struct serving *v, struct MHD_Connection *c,
+                              const struct http_asked *q)
+{
+    if (by_other_name(v, c))
+        return refuse(c, MHD_HTTP_FORBIDDEN,
+                      "by another name: ask localhost or 127.0.0.1 (or have it --listen at an "
+                      "address that others reach)\n");
+    return v->s->answer(v->s->arg, c, q);
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
@@ -139,7 +157,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
                                  .no_room = r->no_room};
     http_clients_step(c, STEP_UNLIMITED); /* the time is ours now */
     bool answers = begin_turn(v, r);
-    enum MHD_Result result = answers ? v->s->answer(v->s->arg, c, &q) : refuse(c);
+    enum MHD_Result result =
+        answers ? answer(v, c, &q)
+                : refuse(c, MHD_HTTP_SERVICE_UNAVAILABLE, "it is ending: ask again\n");
     if (answers)
         end_turn(v, q.len);
     http_clients_step(c, STEP_ANSWER);
@@ -167,6 +187,7 @@ static int serve(struct serving *v, struct http_clients *clients, const sigset_t
     int sock = address_listen_at(s->address, err), signal_number = 0;
     if (sock < 0)
         return err_wrap(err, "--listen");
+    v->by_own_name = s->by_own_name && address_is_loopback(sock);
     struct MHD_Daemon *d = MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
             MHD_USE_ITC,

@@ -25,6 +25,8 @@ struct http_service {
     uint64_t request_ns;         /* for a request's head, and for its body, to arrive; 0: 60 s */
     size_t body_max, bodies_max; /* of one request; of all that are here together */
     unsigned connections;
+    /* Where only this machine can ask, browsers must do so by a name of it (http-host.h). */
+    bool by_own_name;
     /* Queues the answer. Each connection has a thread of its own, so it may take its time. Bodies
      * that are answered at once are never more than body_max together: what is made of them may be
      * far larger. The others wait, in the order in which they came. */

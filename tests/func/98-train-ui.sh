@@ -133,6 +133,16 @@ done
 ask /points -X POST -d something
 expect "POST" "$code $(head_of Allow)" "405 GET, HEAD"
 
+# A site whose name was made to point here is not let in; names of this machine are, and any where others reach it.
+for host in "evil.example 403" "127.0.0.1.evil.example:1 403" "localhost 200" "LOCALHOST:99 200" "[::1]:8081 200" "127.1.2.3 200"; do
+    ask /runs -H "Host: ${host% *}"
+    expect "asked as ${host% *}" "$code" "${host#* }"
+done
+"$TRAIN" ui --log_dir "$T/curves" --listen :0 2>"$T/open.log" &
+on_exit "kill -9 $!"
+until_true 30 grep -q "ready port=" "$T/open.log" || fail "$(cat "$T/open.log")"
+expect "on all addresses" "$(curl -sS -o /dev/null -w '%{http_code}' -H "Host: node-3" "http://127.0.0.1:$(sed -n 's/.*ready port=//p' "$T/open.log")/runs")" 200
+
 # All its places are taken by clients who send a byte now and then: they are cut off, and others come in.
 "$TRAIN" ui --log_dir "$T/curves" --listen 127.0.0.1:0 --request-timeout 2s 2>"$T/slow.log" &
 slow=$!

@@ -172,6 +172,7 @@ static int serve(struct shown *shown, const struct curves_options *o, const sigs
     const struct http_service service = {.address = o->listen,
                                          .request_ns = o->request_timeout,
                                          .connections = CONNECTIONS,
+                                         .by_own_name = true,
                                          .answer = answer,
                                          .arg = shown};
     return http_serve(&service, ends, log, err);
