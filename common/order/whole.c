@@ -72,15 +72,16 @@ static void draw_torch_generator(struct order *o)
     rng_randperm(&g, o->table, o->n);
 }
 
-/* Minutes of drawing at most: who waits for an order can't end it. */
+/* Half a minute of drawing at most: who waits for an order can't end it. */
 #define STEPS_MAX (1ull << 36)
 
-/* Those that are taken for each epoch before this one. */
+/* Those that are taken for each epoch before this one. numpy's draws must be looked at, for some
+ * are rejected; that takes as long as to step over sixteen. */
 static uint64_t steps_an_epoch(const struct order *o)
 {
     const struct order_spec *s = &o->spec;
     if (s->kind == ORDER_PADDLE_RANDOM || s->kind == ORDER_PADDLE_LOADER)
-        return o->n + 2;
+        return 16 * (o->n + 2);
     return s->generator ? 4 * o->n + 2 : 4;
 }
 
