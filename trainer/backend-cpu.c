@@ -8,6 +8,7 @@
 #include <omp.h>
 #endif
 
+#include "conf.h"
 #include "cpu-internal.h"
 #include "mem.h"
 
@@ -52,10 +53,12 @@ static int cpu_alloc(struct backend *b, size_t n, void **ret, struct err *err)
     if (n > SIZE_MAX / sizeof(float) / 2)
         return err_set(err, ERR_LIMIT, "memory: %zu numbers are more than there can be", n);
     void *p = aligned_alloc(ALIGN, bytes ? bytes : ALIGN);
-    if (!p)
-        return err_set(err, ERR_LIMIT,
-                       "memory: no room for %zu MiB (a smaller --batch_size needs less)",
-                       bytes >> 20);
+    if (!p) {
+        char size[32];
+        conf_format_size(bytes, size);
+        return err_set(err, ERR_LIMIT, "memory: no room for %s (a smaller --batch_size needs less)",
+                       size);
+    }
     memset(p, 0, bytes ? bytes : ALIGN);
     *ret = p;
     return 0;

@@ -44,7 +44,7 @@ struct ratings {
     struct user *users;
     struct movie *movies;
     struct rating *all;
-    size_t n_users, n_movies, n; /* tables are as long as the largest id + 1, or longer */
+    size_t n_users, n_movies, n; /* as long as grow() makes tables */
     int32_t *ids[N_MOVIE_IDS];
     float *targets;
     uint64_t *numbers;
@@ -79,12 +79,15 @@ static int id_of(const char *text, int32_t *ret)
     return 0;
 }
 
-/* Makes `id` a place of a table, the new ones zeroed. */
+/* Makes `id` a place of a table, the new ones zeroed. Its length is the power of two that the
+ * largest id needs, in whatever order they come: embeddings of a checkpoint have as many rows. */
 static void *grow(void *table, size_t *n, size_t size, int32_t id)
 {
     if ((size_t)id < *n)
         return table;
-    size_t more = (size_t)id + 1 > 2 * *n ? (size_t)id + 1 : 2 * *n;
+    size_t more = *n ? *n : 1;
+    while (more <= (size_t)id)
+        more *= 2;
     char *p = xrealloc(table, more * size);
     memset(p + *n * size, 0, (more - *n) * size);
     *n = more;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "batch-internal.h"
+#include "conf.h"
 #include "hash.h"
 #include "mem.h"
 
@@ -130,10 +131,11 @@ static int take_room(struct synthetic *s, const struct batch_options *o, struct 
         return (s->x = s->memory.alloc(s->memory.arg, bytes, err)) ? 0 : -1;
     if (bytes < machine_memory() && (s->x = calloc(1, bytes)))
         return 0;
-    return err_set(
-        err, ERR_LIMIT,
-        "%s: no room for batches of %zu MiB (a smaller --batch_size or --image needs less)",
-        batch_option(o), bytes >> 20);
+    char size[32];
+    conf_format_size(bytes, size);
+    return err_set(err, ERR_LIMIT,
+                   "%s: no room for batches of %s (a smaller --batch_size or --image needs less)",
+                   batch_option(o), size);
 }
 
 int batch_synthetic(struct batches **ret, enum model_data kind, const struct batch_options *o,

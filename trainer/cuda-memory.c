@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conf.h"
 #include "cuda-internal.h"
 #include "mem.h"
 
@@ -24,11 +25,15 @@ static size_t aligned(size_t bytes)
 static int no_room(struct cuda *c, size_t bytes, struct err *err)
 {
     size_t unused = 0, total = 0;
+    char size[32], left[32], all[32];
     (void)c->lib.cudaMemGetInfo(&unused, &total);
+    conf_format_size(bytes, size);
+    conf_format_size(unused, left);
+    conf_format_size(total, all);
     return err_set(err, ERR_LIMIT,
-                   "the GPU's memory: no room for %zu MiB: %zu of %zu MiB are free (a smaller "
-                   "--batch_size needs less, --precision bf16 half; " CUDA_CPU_INSTEAD ")",
-                   bytes >> 20, unused >> 20, total >> 20);
+                   "the GPU's memory: no room for %s: %s of %s are free (a smaller --batch_size "
+                   "needs less, --precision bf16 half; " CUDA_CPU_INSTEAD ")",
+                   size, left, all);
 }
 
 /* --- chunks ----------------------------------------------------------------------------------- */
@@ -156,10 +161,12 @@ void *cuda_host_alloc(struct backend *b, size_t bytes, struct err *err)
     void *p = NULL;
     int code = c->lib.cudaHostAlloc(&p, bytes ? bytes : 1, 0);
     if (code) {
+        char size[32];
+        conf_format_size(bytes, size);
         err_set(err, ERR_LIMIT,
-                "pinned memory: no room for %zu MiB: %s (is `ulimit -l` small? fewer "
-                "--loader_threads and a smaller --batch_size need less)",
-                bytes >> 20, c->lib.cudaGetErrorString(code));
+                "pinned memory: no room for %s: %s (is `ulimit -l` small? fewer --loader_threads "
+                "and a smaller --batch_size need less)",
+                size, c->lib.cudaGetErrorString(code));
         return NULL;
     }
     c->pinned = xrealloc(c->pinned, (c->n_pinned + 1) * sizeof *c->pinned);

@@ -281,7 +281,7 @@ Test(cuda_errors, memory_is_full)
     cr_assert_eq(open_with(fake_path(), 0, PRECISION_FP32, &b, &err), 0, "%s", err.msg);
     f->memory = f->used + (100u << 20);
     cr_expect_null(small_net(b, 1 << 20, &err));
-    expect_text(&err, ERR_LIMIT, "no room for 768 MiB: ", "a smaller --batch_size needs less");
+    expect_text(&err, ERR_LIMIT, "no room for 768.0 MiB: ", "a smaller --batch_size needs less");
     err = (struct err){0};
     struct net *n = small_net(b, 64, &err);
     cr_expect_not_null(n, "what fits is given: %s", err.msg);
