@@ -78,6 +78,9 @@ for epochs, set_before in (([1], []), ([None, 1], [0]), ([1], [0, 1]), ([1], [1]
     for epoch in epochs:
         batch = next(iter(second), None)
         same(f"after the end, and epochs {set_before} set", batch and batch.epoch, epoch)
+second.load_state_dict(done)
+second.set_epoch(0)
+same("who is stopped before the next batch has the state that was loaded", second.state_dict(), done)
 second.set_epoch(7)
 same("a state between epochs", second.state_dict(), sampan.Loader(mount, f"{spec},epoch=7", **options).state_dict())
 batch = next(iter(second))

@@ -192,7 +192,9 @@ static int open_epoch(struct loader *l, struct err *err)
         if (epoch_prepare(l, &e, false, err))
             return -1;
     }
-    if (order_token_of(e.order, 0, &l->given_token, err)) {
+    if (l->past_end) {
+        l->given_token = l->token; /* who goes on from here is to be told of that end, too */
+    } else if (order_token_of(e.order, 0, &l->given_token, err)) {
         epoch_release(&e);
         return -1;
     }
