@@ -8,6 +8,7 @@ a request's target as it was sent: moto decodes it first and then refuses every 
 key or prefix with an escaped character.
 """
 import argparse
+import itertools
 import json
 import os
 import threading
@@ -17,11 +18,16 @@ import urllib.request
 os.environ["INITIAL_NO_AUTH_ACTION_COUNT"] = "1000000"
 
 import boto3  # noqa: E402
+import moto.iam.models  # noqa: E402
 from moto.iam.access_control import IAMRequestBase  # noqa: E402
 from moto.server import DomainDispatcherApplication, create_backend_app  # noqa: E402
 from werkzeug.serving import make_server  # noqa: E402
 
 ALLOW_ALL = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+
+# A secret is random base64. These hold, wherever a parser may take it for something else, what one in thousands
+# does: a '/' first, last and after digits as a port has them, two of them, a '+' beside.
+SECRETS = ["/80//+wJalrXUtnFEMI/K7MDENG/bPxRfiCY8+//", "8443/Kx7+1Gc/zr4TbYQ2f//nVa9+Lw0SdHe6Mu+"]
 
 current = threading.local()
 
@@ -45,6 +51,11 @@ def check_the_raw_target():
         return create(self)
 
     IAMRequestBase._create_aws_request = create_from_raw
+
+
+def make_hard_secrets():
+    hard = itertools.cycle(SECRETS)
+    moto.iam.models.random_alphanumeric = lambda length: next(hard)
 
 
 def first_user(endpoint):
@@ -75,6 +86,7 @@ def main():
     options = parser.parse_args()
 
     check_the_raw_target()
+    make_hard_secrets()
     app = RawTargets(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", options.port, app, threaded=True)
     endpoint = f"http://127.0.0.1:{server.server_port}"
