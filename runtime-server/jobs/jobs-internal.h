@@ -49,16 +49,21 @@ int jobstore_insert(struct jobstore *s, const struct job_row *r, struct err *err
 int jobstore_replace(struct jobstore *s, const struct job_row *r, struct err *err);
 int jobstore_set_posting(struct jobstore *s, const char *id, const char *posting, struct err *err);
 int jobstore_get(struct jobstore *s, const char *id, struct job_row *ret, struct err *err);
-/* Calls fn for each row, oldest first (`newest`: the other way); fn must not call the store. */
+/* Calls fn for each row, oldest first but where it says otherwise; fn must not call the store. A
+ * hundred thousand may have ended: only who asks for all of them looks at those. */
 typedef void row_fn(void *arg, const struct job_row *r);
 enum row_filter {
-    ROWS_ALL,
+    ROWS_NEWEST_FIRST, /* all of them */
     ROWS_PENDING,
     ROWS_TOLD, /* pending, with a wish */
+    ROWS_NOT_ENDED,
     ROWS_TEMPLATES,
 };
-int jobstore_each(struct jobstore *s, enum row_filter which, bool newest, row_fn *fn, void *arg,
+int jobstore_each(struct jobstore *s, enum row_filter which, row_fn *fn, void *arg,
                   struct err *err);
+/* Those of one state, newest first. */
+int jobstore_in_state(struct jobstore *s, enum job_state state, row_fn *fn, void *arg,
+                      struct err *err);
 /* State with what belongs to it; NULL texts stay as they are. */
 int jobstore_set_state(struct jobstore *s, const char *id, enum job_state state, int64_t now,
                        const char *error, const char *result, struct err *err);
@@ -71,6 +76,7 @@ int jobstore_set_due(struct jobstore *s, const char *id, int64_t due, struct err
 /* A due time's child and the template's next time, both or neither. */
 int jobstore_spawn(struct jobstore *s, const struct job_row *child, int64_t next_due,
                    struct err *err);
+/* Of a job that is there; of none, nothing is kept. */
 int jobstore_set_part(struct jobstore *s, const char *id, uint32_t partition, enum job_state state,
                       const struct job_progress *p, const char *error, struct err *err);
 typedef void part_fn(void *arg, uint32_t partition, enum job_state state,

@@ -139,7 +139,7 @@ static bool start_all(struct jobs *j, enum row_filter which, row_fn *note, struc
 {
     struct ready ready = {.jobs = j};
     bool saved = true;
-    jobstore_each(j->store, which, false, note, &ready, NULL);
+    jobstore_each(j->store, which, note, &ready, NULL);
     for (const char *id = ready.ids.data; id && saved && id < ready.ids.data + ready.ids.len;
          id += strlen(id) + 1)
         saved = start_one(j, id, changed);

@@ -38,8 +38,9 @@ static const char schema[] =
     " eta INTEGER NOT NULL, PRIMARY KEY(id, partition)) STRICT, WITHOUT ROWID;";
 
 /* Added to format 1, which programs without it can go on using. */
-static const char wishes[] = "CREATE TABLE IF NOT EXISTS wish(id TEXT PRIMARY KEY,"
-                             " wish INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
+static const char additions[] = "CREATE TABLE IF NOT EXISTS wish(id TEXT PRIMARY KEY,"
+                                " wish INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+                                "CREATE INDEX IF NOT EXISTS job_ended ON job(ended) WHERE ended>0;";
 
 #define COLUMNS                                                                               \
     "seq,id,type,options,state,error,result,parent,schedule,zone,policy,deadline,due,secret," \
@@ -113,14 +114,14 @@ static int set_up(struct jobstore *s, struct err *err)
         return -1;
     int64_t format = pragma(s, "PRAGMA user_version");
     if (format == FORMAT)
-        return execute(s, wishes, err);
+        return execute(s, additions, err);
     if (format != 0 || pragma(s, "SELECT count(*) FROM sqlite_schema") != 0)
         return err_set(err, ERR_CORRUPT,
                        "jobs: %s: of another program or version (format %lld, this one knows %d; "
                        "move the file away to start with no jobs)",
                        s->file, (long long)format, FORMAT);
     cleanup_free char *sql =
-        xasprintf("BEGIN; %s%s PRAGMA user_version=%d; COMMIT;", schema, wishes, FORMAT);
+        xasprintf("BEGIN; %s%s PRAGMA user_version=%d; COMMIT;", schema, additions, FORMAT);
     return execute(s, sql, err);
 }
 
@@ -263,20 +264,9 @@ int jobstore_get(struct jobstore *s, const char *id, struct job_row *ret, struct
     return err_set(err, ERR_NOT_FOUND, "job %s: there is none of that id", id);
 }
 
-int jobstore_each(struct jobstore *s, enum row_filter which, bool newest, row_fn *fn, void *arg,
-                  struct err *err)
+/* Finalizes `q`. */
+static int each_row(struct jobstore *s, sqlite3_stmt *q, row_fn *fn, void *arg, struct err *err)
 {
-    static const char pending[] = "WHERE state=0 AND schedule=''";
-    static const char told[] = "WHERE state=0 AND schedule='' AND id IN (SELECT id FROM wish)";
-    static const char *const where[] = {[ROWS_ALL] = "",
-                                        [ROWS_PENDING] = pending,
-                                        [ROWS_TOLD] = told,
-                                        [ROWS_TEMPLATES] = "WHERE state=0 AND schedule<>''"};
-    cleanup_free char *sql = xasprintf("SELECT " COLUMNS " FROM job %s ORDER BY seq %s",
-                                       where[which], newest ? "DESC" : "ASC");
-    sqlite3_stmt *q;
-    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
-        return failed(s, "jobs", err);
     int rc;
     while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
         cleanup_row struct job_row row = {0};
@@ -285,6 +275,35 @@ int jobstore_each(struct jobstore *s, enum row_filter which, bool newest, row_fn
     }
     sqlite3_finalize(q);
     return rc == SQLITE_DONE ? 0 : failed(s, "list the jobs", err);
+}
+
+int jobstore_each(struct jobstore *s, enum row_filter which, row_fn *fn, void *arg, struct err *err)
+{
+    static const char pending[] = "WHERE state=0 AND schedule='' ORDER BY seq";
+    static const char told[] =
+        "WHERE state=0 AND schedule='' AND id IN (SELECT id FROM wish) ORDER BY seq";
+    static const char *const where[] = {[ROWS_NEWEST_FIRST] = "ORDER BY seq DESC",
+                                        [ROWS_PENDING] = pending,
+                                        [ROWS_TOLD] = told,
+                                        [ROWS_NOT_ENDED] = "WHERE state IN (0,1,2) ORDER BY seq",
+                                        [ROWS_TEMPLATES] =
+                                            "WHERE state=0 AND schedule<>'' ORDER BY seq"};
+    cleanup_free char *sql = xasprintf("SELECT " COLUMNS " FROM job %s", where[which]);
+    sqlite3_stmt *q;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
+        return failed(s, "jobs", err);
+    return each_row(s, q, fn, arg, err);
+}
+
+int jobstore_in_state(struct jobstore *s, enum job_state state, row_fn *fn, void *arg,
+                      struct err *err)
+{
+    sqlite3_stmt *q;
+    if (sqlite3_prepare_v2(s->db, "SELECT " COLUMNS " FROM job WHERE state=? ORDER BY seq DESC", -1,
+                           &q, NULL) != SQLITE_OK)
+        return failed(s, "jobs", err);
+    sqlite3_bind_int(q, 1, (int)state);
+    return each_row(s, q, fn, arg, err);
 }
 
 static int forget_one(struct jobstore *s, const char *id, struct err *err)
@@ -376,10 +395,12 @@ int jobstore_spawn(struct jobstore *s, const struct job_row *child, int64_t next
 int jobstore_set_part(struct jobstore *s, const char *id, uint32_t partition, enum job_state state,
                       const struct job_progress *p, const char *error, struct err *err)
 {
-    return change(s, err, "INSERT OR REPLACE INTO part VALUES(?,?,?,?,?,?,?,?,?,?)", "siisiiiiii",
-                  id, (int64_t)partition, (int64_t)state, error ? error : "", (int64_t)p->items,
-                  (int64_t)p->bytes, (int64_t)p->total_items, (int64_t)p->total_bytes,
-                  (int64_t)p->failed, p->eta_s);
+    return change(s, err,
+                  "INSERT OR REPLACE INTO part SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10 FROM job"
+                  " WHERE id=?1",
+                  "siisiiiiii", id, (int64_t)partition, (int64_t)state, error ? error : "",
+                  (int64_t)p->items, (int64_t)p->bytes, (int64_t)p->total_items,
+                  (int64_t)p->total_bytes, (int64_t)p->failed, p->eta_s);
 }
 
 int jobstore_parts(struct jobstore *s, const char *id, part_fn *fn, void *arg, struct err *err)
@@ -408,12 +429,14 @@ int jobstore_recover(struct jobstore *s, struct err *err)
 
 int jobstore_forget(struct jobstore *s, int64_t ended_before, struct err *err)
 {
-    if (change(s, err, "DELETE FROM job WHERE state>=?1 AND ended<?2", "ii", (int64_t)JOB_SUCCEEDED,
-               ended_before))
-        return -1;
-    if (change(s, err, "DELETE FROM part WHERE id NOT IN (SELECT id FROM job)", ""))
-        return -1;
-    return change(s, err, "DELETE FROM wish WHERE id NOT IN (SELECT id FROM job)", "");
+#define OLD "ended>0 AND ended<?" /* by the index: what ended later is not looked at */
+    const char *const sql[] = {"DELETE FROM part WHERE id IN (SELECT id FROM job WHERE " OLD ")",
+                               "DELETE FROM wish WHERE id IN (SELECT id FROM job WHERE " OLD ")",
+                               "DELETE FROM job WHERE " OLD};
+    for (size_t i = 0; i < sizeof sql / sizeof sql[0]; i++)
+        if (change(s, err, sql[i], "i", ended_before))
+            return -1;
+    return 0;
 }
 
 int jobstore_count(struct jobstore *s, uint64_t ret[JOB_STATES], struct err *err)

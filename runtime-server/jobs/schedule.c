@@ -94,7 +94,7 @@ struct children {
 static void note_child(void *arg, const struct job_row *r)
 {
     struct children *c = arg;
-    if (strcmp(r->parent, c->parent) == 0 && !job_state_final(r->state))
+    if (strcmp(r->parent, c->parent) == 0)
         bytes_add(c->active, r->id, strlen(r->id) + 1);
 }
 
@@ -141,7 +141,7 @@ static int spawn(struct jobs *j, const struct job_row *t, int64_t now, int64_t *
         return -1;
     struct children children = {.parent = t->id, .active = &active};
     if (t->policy != POLICY_ALLOW &&
-        jobstore_each(j->store, ROWS_ALL, false, note_child, &children, err))
+        jobstore_each(j->store, ROWS_NOT_ENDED, note_child, &children, err))
         return -1;
     bool late = t->deadline_s >= 0 && now - last > t->deadline_s;
     if (late || (t->policy == POLICY_FORBID && active.len)) {
@@ -174,7 +174,7 @@ int64_t schedule_run(struct jobs *j, struct bytes *changed)
 {
     struct due due = {.now = jobs_now(j), .next = INT64_MAX};
     struct err err = {0};
-    if (jobstore_each(j->store, ROWS_TEMPLATES, false, note_due, &due, &err))
+    if (jobstore_each(j->store, ROWS_TEMPLATES, note_due, &due, &err))
         log_error(j->conf.log, "schedules can't be read: %s", err.msg);
     for (size_t i = 0; i < due.n; i++) {
         int64_t next = -1;

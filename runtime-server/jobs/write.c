@@ -96,15 +96,14 @@ int jobs_write(struct jobs *j, const char *id, struct json_writer *w, struct err
 
 struct listing {
     struct jobs *jobs;
-    const char *type, *state;
+    const char *type;
     struct json_writer *w;
 };
 
 static void write_row(void *arg, const struct job_row *row)
 {
     struct listing *l = arg;
-    if ((l->type && strcmp(l->type, row->type) != 0) ||
-        (l->state && strcmp(l->state, job_state_name(row->state)) != 0))
+    if (l->type && strcmp(l->type, row->type) != 0)
         return;
     jw_object(l->w, NULL);
     write_fields(l->jobs, row, l->w);
@@ -115,8 +114,13 @@ int jobs_write_all(struct jobs *j, const char *type, const char *state, struct j
                    struct err *err)
 {
     ACQUIRE(&j->lock);
-    struct listing l = {.jobs = j, .type = type, .state = state, .w = w};
-    return jobstore_each(j->store, ROWS_ALL, true, write_row, &l, err);
+    struct listing l = {.jobs = j, .type = type, .w = w};
+    if (!state)
+        return jobstore_each(j->store, ROWS_NEWEST_FIRST, write_row, &l, err);
+    int k = 0;
+    while (k < JOB_STATES && strcmp(state, job_state_name((enum job_state)k)) != 0)
+        k++;
+    return k < JOB_STATES ? jobstore_in_state(j->store, (enum job_state)k, write_row, &l, err) : 0;
 }
 
 int jobs_state(struct jobs *j, const char *id, enum job_state *ret, struct bytes *ret_error,
