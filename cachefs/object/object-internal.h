@@ -65,6 +65,7 @@ struct store {
     struct creds_conf creds_conf;
     struct log *log;
     _Atomic uint64_t silent_since_ns;
+    _Atomic int64_t ahead_s; /* what the date of its last answer was ahead of ours */
 
     struct lock lock; /* RANK_STORE_CREDS; guards all below */
     struct cond refreshed;

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "clock.h"
 #include "hash.h"
 #include "json.h"
 #include "mem.h"
@@ -438,6 +439,20 @@ int store_req_follow(struct store *s, const struct http_answer *a, const void *b
     return done(s->ops->follow(s, a, body, len, ret, err), ret);
 }
 
+static void note_date(struct store *s, const struct http_answer *a)
+{
+    time_t theirs = a->status < 500 && a->date[0] ? curl_getdate(a->date, NULL) : -1;
+    if (theirs != -1)
+        atomic_store_explicit(&s->ahead_s, theirs - clock_wall_ns() / (int64_t)NS_PER_S,
+                              memory_order_relaxed);
+}
+
+int64_t store_now_ns(const struct store *s)
+{
+    int64_t ahead = atomic_load_explicit(&s->ahead_s, memory_order_relaxed);
+    return clock_wall_ns() + ahead * (int64_t)NS_PER_S;
+}
+
 int store_classify(struct store *s, const struct http_req *r, const struct http_answer *a,
                    const void *body, size_t body_len, enum store_again *again, struct err *err)
 {
@@ -445,6 +460,7 @@ int store_classify(struct store *s, const struct http_req *r, const struct http_
     if (!again)
         again = &ignored;
     *again = AGAIN_NO;
+    note_date(s, a);
     if (!s->ops->classify)
         return cannot(s, "speak HTTP", err);
     return s->ops->classify(s, r, a, body, body_len, again, err);

@@ -233,6 +233,9 @@ enum store_again {
 };
 int store_classify(struct store *s, const struct http_req *r, const struct http_answer *a,
                    const void *body, size_t body_len, enum store_again *again, struct err *err);
+/* The store's clock: that of its last answer which told a date; before the first, and for what is
+ * local, ours. Who wrote what lies there, and when, is not for the clock of one of its clients. */
+int64_t store_now_ns(const struct store *s);
 /*
  * WebHDFS writes in two steps: the first PUT carries no body and is answered by a 307 whose
  * Location takes the bytes. For such a store that 307 is an answer (store_classify() gives 0), and

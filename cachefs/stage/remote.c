@@ -84,6 +84,7 @@ static struct local_attrs attrs_of(const struct object_meta *m)
 /* --- listing --------------------------------------------------------------------------------- */
 
 struct level {
+    const struct store *store;
     const char *prefix;
     level_fn *fn;
     void *arg;
@@ -106,7 +107,7 @@ static int on_item(void *arg, const struct list_item *i, struct err *err)
 {
     struct level *l = arg;
     size_t skip = strlen(l->prefix);
-    if (!l->left && store_is_left(i, clock_wall_ns()))
+    if (!l->left && store_is_left(i, store_now_ns(l->store)))
         l->left = xstrndup(i->key, i->key_len);
     if (i->unfinished || i->key_len <= skip || memcmp(i->key, l->prefix, skip) != 0)
         return 0;
@@ -162,7 +163,7 @@ static void remove_left(struct stage *s, struct level *l)
 
 int remote_level(struct stage *s, const char *prefix, level_fn *fn, void *arg, struct err *err)
 {
-    struct level l = {.prefix = prefix, .fn = fn, .arg = arg};
+    struct level l = {.store = s->conf.store, .prefix = prefix, .fn = fn, .arg = arg};
     struct err why = {0};
     counter_add(&s->counts->lists, 1);
     int result = is_local(s) ? store_local_level(s->conf.store, prefix, on_local, &l, &why)

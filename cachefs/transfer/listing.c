@@ -51,7 +51,7 @@ static int add(struct lister *l, const char *key, size_t len, const struct side_
 static void remove_left(struct lister *l, const struct list_item *item)
 {
     struct sync_run *r = l->run;
-    if (!l->is_source && !r->conf->dry && store_is_left(item, clock_wall_ns())) {
+    if (!l->is_source && !r->conf->dry && store_is_left(item, store_now_ns(r->to))) {
         cleanup_free char *key = xstrndup(item->key, item->key_len);
         fetch_delete(r->fetch, r->to, key, NULL);
     }

@@ -5,19 +5,20 @@
 #include "copy-internal.h"
 #include "pack-internal.h"
 
-/* A pack or catalog that nothing names may be another run's that is about to be named. */
+/* A pack or catalog that nothing names may be another run's that is about to be named: of whatever
+ * machine, so its age is told by the store's clock. */
 #define ORPHAN_AGE_NS (3600 * (int64_t)NS_PER_S)
 
-static bool is_orphan(const struct pack *pack)
+static bool is_orphan(const struct packing *p, const struct pack *pack)
 {
     return pack->there && !pack->named && pack->mtime_ns != LIST_MTIME_UNKNOWN &&
-           clock_wall_ns() - pack->mtime_ns > ORPHAN_AGE_NS;
+           store_now_ns(p->run->to) - pack->mtime_ns > ORPHAN_AGE_NS;
 }
 
-static bool any_orphan(const struct packs *packs)
+static bool any_orphan(const struct packing *p)
 {
-    for (size_t i = 0; i < packs->n; i++)
-        if (is_orphan(&packs->list[i]))
+    for (size_t i = 0; i < p->packs.n; i++)
+        if (is_orphan(p, &p->packs.list[i]))
             return true;
     return false;
 }
@@ -65,7 +66,7 @@ static void remove_orphans(struct packing *p)
     const char **keys = xcalloc(p->packs.n + 1, sizeof *keys);
     size_t n = 0;
     for (size_t i = 0; i < p->packs.n; i++)
-        if (is_orphan(&p->packs.list[i]))
+        if (is_orphan(p, &p->packs.list[i]))
             keys[n++] = p->packs.list[i].name;
     counter_add(&r->counts.packs_deleted, n);
     fetch_delete_many(r->fetch, r->to, keys, n, not_removed, r);
@@ -81,7 +82,7 @@ static void remove_catalogs(struct packing *p, const struct packed_pointer *new)
         const char *digest = catalog->name + strlen(FETCH_PACKED_CATALOG);
         if (strcmp(digest, new->digest) == 0 || strcmp(digest, new->previous) == 0)
             continue;
-        if (strcmp(digest, p->old.previous) == 0 || is_orphan(catalog))
+        if (strcmp(digest, p->old.previous) == 0 || is_orphan(p, catalog))
             fetch_delete(p->run->fetch, p->run->to, catalog->name, NULL);
     }
 }
@@ -89,7 +90,7 @@ static void remove_catalogs(struct packing *p, const struct packed_pointer *new)
 void pack_remove_old(struct packing *p, const struct packed_pointer *new)
 {
     bool replaced = strcmp(new->digest, p->old.digest) != 0;
-    if (any_orphan(&p->packs) && (replaced || !*p->old.previous || name_packs_before(p) == 0))
+    if (any_orphan(p) && (replaced || !*p->old.previous || name_packs_before(p) == 0))
         remove_orphans(p);
     remove_catalogs(p, new);
 }

@@ -45,7 +45,8 @@ bool remove_told_to_stop(const struct remove_watch *watch, const struct remove_c
                          uint64_t *told_ns);
 
 /* remove-trash.c */
-char *trash_folder(void); /* ".trash/TIME-N/" of now */
+/* ".trash/TIME-N/" of now. Called after trash_expire(), which hears the store's clock. */
+char *trash_folder(const struct removal *r);
 void trash_expire(struct removal *r, const struct remove_watch *watch,
                   struct remove_counts *counts);
 bool store_renames(const struct store *s);

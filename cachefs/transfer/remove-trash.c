@@ -1,4 +1,6 @@
-/* The trash: what its folders are called, and when they go. */
+/* The trash: what its folders are called, and when they go. By the store's clock: a machine whose
+ * own is a day off would take what others threw away just now for old, or name what it throws away
+ * itself so that others do. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,9 +18,14 @@ bool store_renames(const struct store *s)
     return store_caps(s) & (STORE_LOCAL | STORE_APPENDS);
 }
 
-char *trash_folder(void)
+static int64_t now_s(const struct removal *r)
 {
-    time_t now = (time_t)(clock_wall_ns() / (int64_t)NS_PER_S);
+    return store_now_ns(r->parent) / (int64_t)NS_PER_S;
+}
+
+char *trash_folder(const struct removal *r)
+{
+    time_t now = (time_t)now_s(r);
     struct tm tm;
     char text[32];
     gmtime_r(&now, &tm);
@@ -56,7 +63,7 @@ static int take(struct expiring *x, const char *key, bool folder, struct err *er
     if (remove_told_to_stop(x->watch, x->counts, &x->told_ns))
         return err_set(err, ERR_CANCELLED, "interrupted");
     cleanup_free char *first = xstrndup(key, strcspn(key, "/"));
-    if (!remove_is_expired(first, clock_wall_ns() / (int64_t)NS_PER_S))
+    if (!remove_is_expired(first, now_s(x->r)))
         return 0;
     cleanup_free char *full = xasprintf(STORE_TRASH "%s", key);
     x->n += !folder;

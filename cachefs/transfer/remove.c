@@ -349,9 +349,9 @@ static int move_away(struct removal *r, const char *trash, struct err *err)
 static int run(struct removal *r, bool skip_trash, const struct remove_watch *watch,
                struct remove_counts *counts, struct bytes *trash, struct err *err)
 {
-    cleanup_free char *folder = trash_folder();
     cleanup_free char *key = xasprintf("%s/", r->name);
     trash_expire(r, watch, counts);
+    cleanup_free char *folder = trash_folder(r);
     /* What was wished while the list was made is heard before the first of it goes. */
     if (remove_told_to_stop(watch, counts, &(uint64_t){0}))
         return err_set(err, ERR_CANCELLED, "interrupted");
