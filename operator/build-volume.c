@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conf.h"
 #include "mem.h"
 
 #define HANDLE_MAX 128 /* bytes of a volume's id */
@@ -82,6 +83,14 @@ static void add_tier(void *arg, const char *medium, const char *folder, int64_t 
 static const char *const own_options[] = {
     "bandwidth", "commit",  "direct",  "endpoint", "free-space", "memory", "peers",
     "prefetch",  "profile", "refresh", "region",   "catalogs",   NULL};
+/* Values that the driver would refuse when the first pod comes. */
+static const struct {
+    const char *option;
+    int (*check)(const char *text, uint64_t *ret, struct err *err);
+} amounts[] = {{"bandwidth", conf_rate},
+               {"memory", conf_size},
+               {"prefetch", conf_size},
+               {"refresh", conf_duration}};
 static const char *const juicefs_options[] = {"free-space-ratio", "download-limit", "buffer-size",
                                               "prefetch",         "read-only",      NULL};
 /* Said by spec.cache.levels where there are some. */
@@ -110,12 +119,18 @@ static char *option_text(const struct json *m)
 
 /* Why an option is not handed on; NULL: it is. The driver parts options at commas: one in a value
  * would begin another option, which the spec does not allow or says elsewhere (uri=file:///…). */
-static const char *why_not(const struct set_plan *p, const char *option)
+static const char *why_not(const struct set_plan *p, const char *option, struct err *why)
 {
+    const char *value = strchr(option, '=');
     if (strchr(option, ','))
         return "has a comma in it";
     if (strncmp(option, "catalogs=", 9) == 0 && !set_may_name(p, option + 9))
         return "is a folder of the nodes";
+    for (size_t i = 0; value && i < API_COUNT(amounts); i++)
+        if (strncmp(option, amounts[i].option, (size_t)(value - option)) == 0 &&
+            strlen(amounts[i].option) == (size_t)(value - option) &&
+            amounts[i].check(value + 1, &(uint64_t){0}, why))
+            return why->msg;
     return NULL;
 }
 
@@ -141,7 +156,8 @@ static void add_options(const struct set_plan *p, const char *text, const char *
             continue;
         }
         cleanup_free char *option = option_text(&m);
-        const char *why = why_not(p, option);
+        struct err because = {0};
+        const char *why = why_not(p, option, &because);
         if (why)
             bytes_addf(refused, "%s%s %s", refused->len ? ", " : "", m.key, why);
         else

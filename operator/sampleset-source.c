@@ -5,6 +5,7 @@
  * its blocks in (`storage`, `bucket`, `metaurl`). Such keys are never sent to the set's source.
  */
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -457,6 +458,28 @@ static bool one_source(struct set_plan *p, struct set_store *s, const struct sam
     return secret_use(p, s, src->secret ? src->secret : p->spec->secret);
 }
 
+/* Folders' names like "train/", or "": as a set file has them (cachefs/object/set.c). */
+static bool is_place(const char *at)
+{
+    for (at += *at == '/'; *at; at += strcspn(at, "/"), at += *at == '/') {
+        size_t len = strcspn(at, "/");
+        if (len == 0 || len > NAME_MAX || part_is_dots(at, len))
+            return false;
+    }
+    return true;
+}
+
+static bool place_use(struct set_plan *p, const char *at)
+{
+    if (!at || is_place(at))
+        return true;
+    part_condition_warn(&p->conditions, SOURCE, "InvalidPlace",
+                        "spec.sources: at: \"%.200s\" is no place in the set (want folders' names "
+                        "like train/, or nothing)",
+                        at);
+    return false;
+}
+
 /* Several sources are one set: their list travels as a set file does. */
 static bool several_sources(struct set_plan *p, struct set_store *s)
 {
@@ -470,8 +493,9 @@ static bool several_sources(struct set_plan *p, struct set_store *s)
         const struct sampleset_source *src =
             &((const struct sampleset_source *)p->spec->sources.items)[i];
         struct set_store one = {.endpoint = src->endpoint, .region = src->region};
-        ok = src->claim ? claim_use(p, &one, src)
-                        : src->uri && uri_use(p, &one, "spec.sources", src->uri);
+        ok = place_use(p, src->at) &&
+             (src->claim ? claim_use(p, &one, src)
+                         : src->uri && uri_use(p, &one, "spec.sources", src->uri));
         if (ok && i == 0) { /* one mount has one store's options, and one pair of keys */
             s->endpoint = one.endpoint;
             s->region = one.region;

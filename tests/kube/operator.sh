@@ -198,6 +198,16 @@ operator_deployed() { # but for its pods, which have no process
     kubectl wait --for=condition=Established crd/samplesets.batch.paddlepaddle.org crd/samplejobs.batch.paddlepaddle.org \
         crd/paddlejobs.batch.paddlepaddle.org crd/trainingjobs.paddlepaddle.org --timeout=60s >/dev/null
 }
+puts_back() { # what somebody changes in a set's children
+    kubectl -n paddle-system scale statefulset imagenet-runtime --replicas=0 >/dev/null
+    kubectl -n paddle-system set image statefulset/imagenet-runtime runtime=nowhere:1 >/dev/null
+    claim "servers that somebody takes away come back" until_true 30 shows '^2 sampan/sampan:' field statefulset imagenet-runtime '{.spec.replicas} {.spec.template.spec.containers[0].image}' -n paddle-system
+    kubectl -n paddle-system patch service imagenet-runtime-service --type=merge -p '{"spec":{"selector":{"sampan.io/runtime":"nobody"}}}' >/dev/null
+    claim "their Service leads to them again" until_true 30 shows '^imagenet-runtime$' field service imagenet-runtime-service '{.spec.selector.sampan\.io/runtime}' -n paddle-system
+    kubectl -n paddle-system delete service imagenet-runtime-service >/dev/null
+    claim "one that is deleted is made anew" until_true 30 kubectl -n paddle-system get service imagenet-runtime-service
+    claim "its servers are ready again" kubectl -n paddle-system rollout status statefulset/imagenet-runtime --timeout=90s
+}
 operates() {
     kubectl get namespace paddle-system >/dev/null 2>&1 || kubectl create namespace paddle-system >/dev/null
     kubectl -n paddle-system create secret generic imagenet --from-literal=access-key=a --from-literal=secret-key=b >/dev/null
@@ -207,6 +217,7 @@ operates() {
     claim "the set's claim is bound" eval 'until_true 20 kubectl -n paddle-system get pvc imagenet && kubectl -n paddle-system wait --for=jsonpath={.status.phase}=Bound pvc/imagenet --timeout=60s'
     claim "so is that of the job's namespace" kubectl wait --for=jsonpath='{.status.phase}'=Bound pvc/paddle-system.imagenet --timeout=60s
     claim "its servers are ready" eval 'until_true 60 kubectl -n paddle-system get statefulset imagenet-runtime && kubectl -n paddle-system rollout status statefulset/imagenet-runtime --timeout=90s'
+    puts_back
     claim "two nodes have the label of a partition" until_true 60 has_label sampan.io/paddle-system.imagenet 2
     claim "the set says so" until_true 60 shows ' 2/2 ' kubectl -n paddle-system get sampleset imagenet
     claim "the job waits for the samples and says so" until_true 60 shows 'SampleSet paddle-system/imagenet is' kubectl get pdj resnet -o 'jsonpath={.status.conditions[*].message}'

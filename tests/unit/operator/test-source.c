@@ -175,6 +175,43 @@ Test(operator_source, an_endpoint_is_a_url_without_keys)
     }
 }
 
+/* Nothing of spec.csi can be changed later: without the option the set can be mounted. */
+Test(operator_source, options_that_no_mount_takes_are_told)
+{
+    struct model *m =
+        settled(SET("\"source\":{\"uri\":\"s3://b/q\"},\"csi\":{\"mountOptions\":{\"bandwidth\":-1,"
+                    "\"memory\":\"lots\",\"prefetch\":8,\"refresh\":\"1 fortnight\"}}"),
+                "");
+    cr_expect_str_eq(model_condition(m, "SampleSet", NS, "s", "OptionsKnown"),
+                     "False RefusedOptions");
+    cr_expect_eq(model_event(m, "Warning RefusedOptions: these options of spec.csi are not used: "
+                                "bandwidth \"-1\" is not a rate"),
+                 1, "%s", m->log.data);
+    cr_expect_str_eq(model_at(m, "PersistentVolume", NULL, NS ".s", "spec|mountOptions|0"),
+                     "prefetch=8");
+    cr_expect_str_eq(model_at(m, "PersistentVolume", NULL, NS ".s", "spec|mountOptions|1"), "");
+    model_free(m);
+}
+
+Test(operator_source, a_place_is_within_the_set)
+{
+    static const struct {
+        const char *at;
+        bool ok;
+    } rows[] = {{"train/", true}, {"train", true}, {"/a/b", true},  {"", true},
+                {"..a/.b", true}, {"../x", false}, {"a/..", false}, {"a//b", false},
+                {"./a", false},   {"//", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cleanup_free char *set = xasprintf(
+            SET("\"sources\":[{\"uri\":\"s3://b/q\",\"at\":\"%s\"},{\"uri\":\"s3://b/r\"}]"),
+            rows[i].at);
+        struct model *m = settled(set, "");
+        cr_expect_str_eq(model_condition(m, "SampleSet", NS, "s", "SourceValid"),
+                         rows[i].ok ? "True Parsed" : "False InvalidPlace", "%s", rows[i].at);
+        model_free(m);
+    }
+}
+
 Test(operator_source, several_are_one_set)
 {
     struct model *m =
