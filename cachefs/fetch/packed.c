@@ -24,12 +24,13 @@ static int build_pointer(void *arg, struct http_req *r, struct err *err)
     return store_req_get(arg, key, sizeof key - 1, 0, 0, r, err);
 }
 
-static int read_pointer(struct fetch *f, struct store *s, struct bytes *ret, struct err *err)
+static int read_pointer(struct fetch *f, struct store *s, struct bytes *ret, struct http_answer *a,
+                        struct err *err)
 {
     static const char key[] = FETCH_PACKED_POINTER;
     struct stat st;
     if (!(store_caps(s) & STORE_LOCAL))
-        return whole_wait(f, s, PRIO_READER, build_pointer, s, POINTER_MAX, NULL, ret, err);
+        return whole_wait(f, s, PRIO_READER, build_pointer, s, POINTER_MAX, a, ret, err);
     if (store_local_stat(s, key, &st, err))
         return -1;
     if (!S_ISREG(st.st_mode) || st.st_size > (off_t)POINTER_MAX)
@@ -82,10 +83,14 @@ int fetch_packed_pointer(struct fetch *f, struct store *s, struct packed_pointer
                          struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
+    struct http_answer a;
     struct err e = {0};
-    if (read_pointer(f, s, &text, &e)) {
-        /* "Denied" is what some servers say of what is not there. */
-        if (e.class == ERR_NOT_FOUND || e.class == ERR_DENIED)
+    http_answer_init(&a);
+    if (read_pointer(f, s, &text, &a, &e)) {
+        /* "Denied" is what some servers say of what is not there; others have a page for
+         * everything, here one that is longer than any pointer. */
+        if (e.class == ERR_NOT_FOUND || e.class == ERR_DENIED ||
+            (e.class == ERR_LIMIT && a.status == 200))
             return 0;
         if (err)
             *err = e;

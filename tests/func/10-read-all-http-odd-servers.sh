@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Web servers that say less: one that answers no HEAD, one that lists neither sizes nor times, one that also leaves the
 # length out of a HEAD of an empty file (as Apache does, whose index pages can be without sizes), one that lists a link
-# that leads nowhere.
+# that leads nowhere. And one that says more: it has a page, a long one, for all that is not there.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 make_set --classes 3 --files 40
@@ -39,6 +39,14 @@ class Terse(http.server.SimpleHTTPRequestHandler):
     def send_header(self, name, value):
         if not (self.command == "HEAD" and name == "Content-Length" and value == "0"):
             super().send_header(name, value)
+
+    def send_error(self, code, message=None, explain=None):
+        page = b"<html>not here" + b" " * 100000
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(page)
 
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Terse).serve_forever()
 PY
