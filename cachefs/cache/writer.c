@@ -414,7 +414,7 @@ int writer_start(struct tier *t, struct err *err)
 {
     int error = thread_start(&t->thread, "cache-writer", writer_main, t);
     if (error)
-        return err_sys(err, error, "cache: start the writer of %s", t->dir);
+        return err_thread(err, error, "start the thread that writes the cache");
     t->started = true;
     return 0;
 }
