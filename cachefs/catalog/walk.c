@@ -30,12 +30,15 @@ int key_compare(const struct bytes *a, const struct bytes *b)
 static int cookie_name(struct catalog *c, uint64_t parent, uint64_t cookie, struct entry *ret,
                        struct err *err)
 {
+    struct err why = {0};
     ret->name[0] = '\0';
-    if (cookie == 0)
+    if (cookie == 0 || (catalog_get(c, cookie, ret, &why) == 0 && ret->parent == parent))
         return 0;
-    if (catalog_get(c, cookie, ret, NULL) < 0 || ret->parent != parent)
+    if (!why.class || why.class == ERR_NOT_FOUND)
         return err_set(err, ERR_STALE, "a directory position of another version");
-    return 0;
+    if (err)
+        *err = why;
+    return -1;
 }
 
 /* A row of STMT_CHILDREN. */
@@ -96,17 +99,20 @@ static void enter(struct tree_walk *w, uint64_t folder)
     sqlite3_bind_blob64(w->stmt, 2, "", 0, SQLITE_STATIC);
 }
 
-/* Back in the parent of the folder that has just ended: on after that folder's own name. */
-static void leave(struct tree_walk *w)
+/* Back in the parent of the folder that has just ended: on after that folder's own name. Without
+ * that name the parent would seem to have ended, too. */
+static int leave(struct tree_walk *w, struct err *err)
 {
     size_t end = w->levels[--w->depth].key_len;
     if (w->depth == 0)
-        return;
+        return 0;
     size_t start = w->levels[w->depth - 1].key_len;
     start += start > 0;
     sqlite3_reset(w->stmt);
     sqlite3_bind_int64(w->stmt, 1, (int64_t)w->levels[w->depth - 1].folder);
-    sqlite3_bind_blob64(w->stmt, 2, w->key.data + start, end - start, SQLITE_TRANSIENT);
+    if (sqlite3_bind_blob64(w->stmt, 2, w->key.data + start, end - start, SQLITE_TRANSIENT))
+        return sql_error(sqlite3_db_handle(w->stmt), w->catalog->file, err);
+    return 0;
 }
 
 int tree_walk_begin(struct tree_walk *w, struct catalog *c, uint64_t folder, struct err *err)
@@ -161,7 +167,8 @@ int tree_walk_next(struct tree_walk *w, struct err *err)
             return -1;
         if (got)
             return take_row(w, err) < 0 ? -1 : 1;
-        leave(w);
+        if (leave(w, err))
+            return -1;
     }
     return 0;
 }

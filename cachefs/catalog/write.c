@@ -149,13 +149,13 @@ static bool pack_etag(const char *etag, size_t len, unsigned char raw[16])
     return len == 32;
 }
 
-static void bind_etag(sqlite3_stmt *s, const char *etag, size_t len)
+/* `raw` stays until the row is written: a copy could fail for want of memory. */
+static void bind_etag(sqlite3_stmt *s, const char *etag, size_t len, unsigned char raw[16])
 {
-    unsigned char raw[16] = {0};
     if (len == 0)
         sqlite3_bind_null(s, 7);
     else if (pack_etag(etag, len, raw))
-        sqlite3_bind_blob(s, 7, raw, sizeof raw, SQLITE_TRANSIENT);
+        sqlite3_bind_blob(s, 7, raw, 16, SQLITE_STATIC);
     else
         sqlite3_bind_text(s, 7, etag, (int)len, SQLITE_STATIC);
 }
@@ -179,6 +179,7 @@ static int write_sample(void *arg, const struct bytes *key, uint64_t folder,
     const char *slash = memrchr(key->data, '\0', key->len);
     const char *name = slash ? slash + 1 : key->data;
     uint64_t id, number;
+    unsigned char raw[16] = {0};
     if (sample_id(w, f, row->p.size, &id, err) < 0 ||
         sample_number(w, f, key, folder, &number, err) < 0)
         return -1;
@@ -189,7 +190,7 @@ static int write_sample(void *arg, const struct bytes *key, uint64_t folder,
     bind_uint(w->node, 4, 0);
     bind_uint(w->node, 5, row->p.size);
     sqlite3_bind_int64(w->node, 6, row->p.mtime_ns);
-    bind_etag(w->node, row->etag, row->p.etag_len);
+    bind_etag(w->node, row->etag, row->p.etag_len, raw);
     bind_uint(w->node, 8, row->p.source);
     if (number == CATALOG_NO_INDEX) {
         sqlite3_bind_null(w->node, 9);
