@@ -49,11 +49,32 @@ char *doom_key_of(const struct stage *s, uint64_t ino, size_t nth)
     return NULL;
 }
 
+/* A life that ended may have renamed a node's object to this key, and not have written it down:
+ * until the node is where it belongs, this may be the only one (move_from_left()). */
+static struct node *may_hold(struct stage *s, const struct doom *d)
+{
+    struct node *n = s->caps & STORE_RENAME && !d->upload ? node_of(s, d->ino) : NULL;
+    return n && n->row.skey ? n : NULL;
+}
+
+struct node *doom_holder(struct stage *s, const char *key)
+{
+    const struct doom *d = doom_find(s, key);
+    struct node *n = d ? may_hold(s, d) : NULL;
+    return n && !node_is_folder(n) && !(n->row.flags & N_ORPHAN) ? n : NULL;
+}
+
+uint64_t doom_owner(struct stage *s, const char *key, uint64_t ino)
+{
+    const struct node *n = doom_holder(s, key);
+    return n ? n->row.ino : ino;
+}
+
 void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino)
 {
     struct doom *d = find_doom(s, key, upload);
     if (d) {
-        d->ino = ino ? ino : d->ino;
+        d->ino = !ino ? d->ino : upload ? ino : doom_owner(s, key, ino);
         d->failed = false;
         d->due_ns = 0;
         owed_wake(s);
@@ -124,14 +145,6 @@ static bool dooms_below(const struct stage *s, const struct doom *folder)
         if (d != folder && strncmp(d->key, folder->key, len) == 0)
             return true;
     return false;
-}
-
-/* A life that ended may have renamed a node's object to this key, and not have written it down:
- * until the node is where it belongs, this may be the only one (move_from_left()). */
-static bool may_hold(struct stage *s, const struct doom *d)
-{
-    const struct node *n = s->caps & STORE_RENAME ? node_of(s, d->ino) : NULL;
-    return n && n->row.skey;
 }
 
 static bool doom_may_go(struct stage *s, const struct doom *d)

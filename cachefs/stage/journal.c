@@ -153,7 +153,7 @@ int journal_doom(struct stage *s, const char *key, const char *upload, uint64_t 
     sqlite3_stmt *st = s->journal.stmts[ST_DOOM];
     bind_name(st, 1, key);
     bind_text(st, 2, upload ? upload : "-");
-    sqlite3_bind_int64(st, 3, (int64_t)ino);
+    sqlite3_bind_int64(st, 3, (int64_t)(upload ? ino : doom_owner(s, key, ino)));
     return run(s, ST_DOOM, err);
 }
 

@@ -79,6 +79,12 @@ void why_keep(struct err **to, const struct err *why);
 struct doom *doom_find(struct stage *s, const char *key);
 /* A copy of the n-th key that must go for this node; NULL: no more. */
 char *doom_key_of(const struct stage *s, uint64_t ino, size_t nth);
+/* The node whose object may lie at this key that must go, which so must not be written either until
+ * the node's object is where it belongs; NULL: none. */
+struct node *doom_holder(struct stage *s, const char *key);
+/* For whom a key must go: `ino`, unless another node's object may lie there. That one came first.
+ */
+uint64_t doom_owner(struct stage *s, const char *key, uint64_t ino);
 /* The journal has it already. */
 void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino);
 void doom_forget(struct stage *s, const char *key);

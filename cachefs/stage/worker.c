@@ -89,16 +89,26 @@ static bool in_the_way(struct stage *s, const char *key)
     return doom_find(s, folder) != NULL;
 }
 
-/* Whose object must leave first: it lies at that key, or (in stores with folders) in its way. */
-static struct node *holder_before(struct stage *s, const char *key)
+/* Whose object lies at that key, or may lie there. */
+static struct node *holder_at(struct stage *s, const char *key)
 {
     struct node *holder = holder_of(s, key);
+    return holder ? holder : doom_holder(s, key);
+}
+
+/* Whose object must leave before the node's can come: it lies at that key, or (in stores with
+ * folders) in its way. The node's own may be at that key already: that is no obstacle. */
+static struct node *holder_before(struct stage *s, const struct node *n, const char *key)
+{
+    struct node *holder = holder_of(s, key);
+    if (!holder && (holder = doom_holder(s, key)) == n)
+        holder = NULL;
     if (holder || !(s->caps & STORE_FOLDERS))
         return holder;
     cleanup_free char *part = xstrdup(key);
     for (char *p = part; !holder && (p = strchr(p, '/')); p++) {
         *p = '\0';
-        holder = holder_of(s, part);
+        holder = holder_at(s, part);
         *p = '/';
     }
     cleanup_free char *folder = xasprintf("%s/", key);
@@ -112,7 +122,7 @@ static bool is_stuck(struct stage *s, const struct node *n, const struct node *h
         if (holder->failed)
             return true;
         cleanup_free char *key = node_key_new(holder);
-        holder = holder_before(s, key);
+        holder = holder_before(s, holder, key);
         if (!holder)
             return false;
         if (holder == n)
@@ -125,11 +135,11 @@ enum may { MAY_GO, MAY_NOT, MAY_FETCH };
 
 static enum may may_go(struct stage *s, struct node *n, const char *key, struct node **ret_holder)
 {
-    if (key_flies(s, key) || (n->row.skey && key_flies(s, n->row.skey)) || in_the_way(s, key))
+    if (key_flies(s, key) || (n->row.skey && key_flies(s, n->row.skey)))
         return MAY_NOT;
-    struct node *holder = holder_before(s, key);
+    struct node *holder = holder_before(s, n, key);
     if (!holder || (holder == n && n->fetch_first)) /* else it lies in its own way */
-        return MAY_GO;
+        return in_the_way(s, key) ? MAY_NOT : MAY_GO;
     *ret_holder = holder;
     return !holder->busy && !holder->unfetched && !holder->fetch_first && !node_is_folder(holder) &&
                    is_stuck(s, n, holder)

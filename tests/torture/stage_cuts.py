@@ -39,7 +39,7 @@ LIVES["s3-parts"] = ("s3", "background", IN_PARTS)
 SHARES = 5  # each life is cut so many times less often than asked for
 LIVES |= {f"{store}-partly": (store, "background", PARTLY) for store in ("file", "s3")}
 # A store that is a folder of the same machine loses its power, too.
-HERE = ("open sync:a:1 sync:b:1 sync:c:1 names move:a:d names remove:b names safe:c:2 names sync:e:1 move:d:a names settle swap:a:c names settle "
+HERE = ("open sync:a:1 sync:b:1 sync:c:1 names move:a:d names remove:b names safe:c:2 names sync:e:1 move:d:a names swap:a:c names settle "
         "remove:e move:a:f names settle close").split()
 LIVES |= {f"here-{commit}": ("here", commit, HERE) for commit in ("background", "close")}
 

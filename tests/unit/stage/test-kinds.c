@@ -1,6 +1,7 @@
 /* A name that was a file's becomes a folder's, and the other way round, in a store with folders. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,6 +77,59 @@ Test(kinds, a_file_moves_below_its_own_name)
     t_rename(&b, STAGE_ROOT, "x", STAGE_ROOT, "y");
     t_rename(&b, STAGE_ROOT, "y", t_mkdir(&b, STAGE_ROOT, "x"), "y");
     check_next_life(&b, "x/y", "d/f");
+}
+
+Test(kinds, a_file_moves_below_a_name_that_it_had_for_a_moment)
+{
+    struct bench b;
+    start(&b);
+    t_rename(&b, STAGE_ROOT, "x", STAGE_ROOT, "y");
+    t_rename(&b, STAGE_ROOT, "y", STAGE_ROOT, "z");
+    t_rename(&b, STAGE_ROOT, "z", t_mkdir(&b, STAGE_ROOT, "y"), "z");
+    check_next_life(&b, "y/z", "d/f");
+}
+
+/* The power went when the store had renamed x to y, and the journal did not know it. Of what was
+ * stored nothing is here then. */
+static void cut_when_renamed(struct bench *b, uint64_t ino)
+{
+    cleanup_free char *x = xasprintf("%s/x", b->bucket), *y = xasprintf("%s/y", b->bucket);
+    cleanup_free char *staged = xasprintf("%s/data/%016llx", b->dir, (unsigned long long)ino);
+    bench_close(b);
+    if (access(x, F_OK) == 0) /* else the worker was quick, and has done all */
+        cr_assert(unlink(staged) == 0 && rename(x, y) == 0);
+    bench_open(b, false);
+    settle(b, "after the cut");
+}
+
+Test(kinds, what_the_store_renamed_before_the_power_went_is_not_written_over)
+{
+    struct bench b;
+    start(&b);
+    uint64_t x = t_lookup(&b, STAGE_ROOT, "x"), d = t_lookup(&b, STAGE_ROOT, "d");
+    t_rename(&b, STAGE_ROOT, "x", STAGE_ROOT, "y");
+    t_rename(&b, STAGE_ROOT, "y", STAGE_ROOT, "z");
+    t_rename(&b, d, "f", STAGE_ROOT, "y");
+    cut_when_renamed(&b, x);
+    expect_stored(&b, "y", "in the folder");
+    expect_stored(&b, "z", "file");
+    bench_stop(&b);
+}
+
+Test(kinds, what_the_store_renamed_before_the_power_went_changes_names)
+{
+    struct bench b;
+    start(&b);
+    uint64_t x = t_lookup(&b, STAGE_ROOT, "x"), d = t_lookup(&b, STAGE_ROOT, "d");
+    t_rename(&b, STAGE_ROOT, "x", STAGE_ROOT, "y");
+    t_rename(&b, STAGE_ROOT, "y", STAGE_ROOT, "swap");
+    t_rename(&b, d, "f", STAGE_ROOT, "y");
+    t_rename(&b, STAGE_ROOT, "swap", d, "f");
+    cut_when_renamed(&b, x);
+    expect_stored(&b, "y", "in the folder");
+    expect_stored(&b, "d/f", "file");
+    expect_stored(&b, "x", NULL);
+    bench_stop(&b);
 }
 
 /* A folder that was renamed away is not there any more, though the store still has an object below
