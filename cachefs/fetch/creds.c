@@ -141,7 +141,7 @@ bool creds_hold(struct fetch *f, struct job *j)
 {
     struct creds_desk *d = f->creds;
     struct store *s = (struct store *)job_store(j);
-    uint64_t expire = store_creds_expire_ns(s), now = (uint64_t)clock_wall_ns();
+    uint64_t expire = store_creds_expire_ns(s), now = (uint64_t)store_now_ns(s);
     bool force = j->force_creds, seen = j->creds_seen;
     j->force_creds = j->creds_seen = false;
     if (seen || (expire == UINT64_MAX && !force))

@@ -5,7 +5,9 @@
 #include "clock.h"
 #include "object-internal.h"
 
-#define RENEW_EARLY_NS (5 * 60 * NS_PER_S) /* before credentials end */
+/* Before credentials end, by the store's clock: to one that is hours ahead of it new keys would
+ * look ended, too, and be looked for anew before each request. */
+#define RENEW_EARLY_NS (5 * 60 * NS_PER_S)
 #define FORCE_APART_NS (1 * NS_PER_S) /* many requests find a token expired at once: one renews */
 
 static bool needs_creds(const struct store *s)
@@ -21,7 +23,7 @@ static bool refresh_due(const struct store *s, bool force)
     if (force && clock_mono_ns() - s->refreshed_ns >= FORCE_APART_NS)
         return true;
     return (s->creds.expire_ns != UINT64_MAX &&
-            (uint64_t)clock_wall_ns() + RENEW_EARLY_NS >= s->creds.expire_ns) ||
+            (uint64_t)store_now_ns(s) + RENEW_EARLY_NS >= s->creds.expire_ns) ||
            creds_files_changed(&s->creds);
 }
 
@@ -53,7 +55,7 @@ int store_creds_refresh(struct store *s, bool force, struct err *err)
     }
     /* Renewing early may fail as long as what we have is still good. */
     bool still_good =
-        s->creds.access_key && !force && s->creds.expire_ns > (uint64_t)clock_wall_ns();
+        s->creds.access_key && !force && s->creds.expire_ns > (uint64_t)store_now_ns(s);
     s->refreshing = false;
     cond_broadcast(&s->refreshed);
     lock_drop(&s->lock);

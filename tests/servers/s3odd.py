@@ -103,7 +103,7 @@ class Odd(http.server.BaseHTTPRequestHandler):
     def judge_key(self, token):
         given = self.server.given
         if self.access in given:
-            if given[self.access] < time.time():
+            if given[self.access] < self.now():
                 raise Refusal(400, "ExpiredToken", "The provided token has expired.")
             if token != "token-" + self.access:
                 raise Refusal(400, "InvalidToken")
@@ -118,7 +118,7 @@ class Odd(http.server.BaseHTTPRequestHandler):
     def give(self, kind):
         with self.server.lock:
             access = f"{kind}{len(self.server.given)}"
-            self.server.given[access] = time.time() + self.server.options.life
+            self.server.given[access] = self.now() + self.server.options.life
         return access, iso(self.server.given[access])
 
     def metadata(self, path):
