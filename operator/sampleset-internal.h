@@ -93,16 +93,22 @@ static inline void plan_again(struct set_plan *p, unsigned seconds)
         p->again = seconds;
 }
 
-/* --- sampleset-source.c: which store, and with whose keys ------------------------------------- */
+/* --- sampleset-source.c: where the samples are ------------------------------------------------ */
 
 /* Fills store, from, store_ok; conditions SourceValid and SecretUsable. */
 void set_source(struct set_plan *p);
-void set_store_release(struct set_store *s);
-/* What is wrong with a URI of a store, and what to do; NULL: nothing. The caller frees. */
-char *store_uri_check(const char *uri);
 /* A folder of the node: root of the node reads it, and writes it where a sync leads there. The
  * administrator may say which. */
 bool set_may_name(const struct set_plan *p, const char *uri);
+
+/* --- sampleset-store.c: stores, and whose keys are used there --------------------------------- */
+
+/* Which of a Secret's keys are for this store, whose URI is known; condition SecretUsable. `ref`:
+ * NULL, none is named. False: it cannot be used as it is. */
+bool set_take_keys(struct set_plan *p, struct set_store *s, const struct api_ref *ref);
+void set_store_release(struct set_store *s);
+/* What is wrong with a URI of a store, and what to do; NULL: nothing. The caller frees. */
+char *store_uri_check(const char *uri);
 /* Do `storage` and `bucket` of a secret (NULL: absent) mean another store than this? */
 bool store_is_other(const struct set_store *s, const char *storage, const char *bucket);
 bool store_secret_is_other(const struct set_store *s, const struct json *secret);
