@@ -49,6 +49,46 @@ static bool drop_released(struct set_plan *p, const char *name)
     return true;
 }
 
+/* --- what it was made with -------------------------------------------------------------------- */
+
+/* The members of `a` that `b` has otherwise; with `absent_only`, those that it lacks. */
+static void add_other(const struct json *a, const struct json *b, bool absent_only,
+                      struct bytes *out)
+{
+    for (size_t i = 0; i < json_count(a); i++) {
+        struct json here = json_member(a, i), there = json_get(b, here.key);
+        if (absent_only ? !there.node : !json_same(&here, &there))
+            bytes_addf(out, "%s%s", out->len ? ", " : "", here.key);
+    }
+}
+
+/* Kubernetes lets nobody change where a volume leads, nor with whose keys: what the set says now
+ * holds for the next one. */
+static void tell_outdated(struct set_plan *p, const struct json *pv, const struct bytes *members)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    cleanup_bytes struct bytes other = {0};
+    if (!pv || !part_is_child(pv, p->object) ||
+        json_parse(&doc, "volume", members->data, members->len, NULL))
+        return;
+    struct json root = json_root(doc);
+    struct json spec = json_get(&root, "spec"), want = json_get(&spec, "csi");
+    struct json spec_was = json_get(pv, "spec"), have = json_get(&spec_was, "csi");
+    struct json attributes = json_get(&want, "volumeAttributes"),
+                was = json_get(&have, "volumeAttributes");
+    struct json keys = json_get(&want, "nodeStageSecretRef"),
+                keys_were = json_get(&have, "nodeStageSecretRef");
+    add_other(&attributes, &was, /*absent_only=*/false, &other);
+    add_other(&was, &attributes, /*absent_only=*/true, &other);
+    if (!json_same(&keys, &keys_were))
+        bytes_addf(&other, "%ssecretRef", other.len ? ", " : "");
+    if (other.len)
+        part_condition_warn(&p->conditions, "VolumeCurrent", "Outdated",
+                            "volume %s was made with another %s than the set has now, and is used "
+                            "with that (delete the set and make it anew)",
+                            object_name(pv), other.data);
+}
+
 static enum part_child_state want_volume(struct set_plan *p, const char *for_ns, struct pair *pair)
 {
     struct part_child child = {.kind = KIND_PV,
@@ -63,6 +103,8 @@ static enum part_child_state want_volume(struct set_plan *p, const char *for_ns,
     if (!p->store_ok)
         return view_get(p->v, KIND_PV, NULL, pair->volume) ? PART_THERE : PART_GOING;
     build_volume(p, for_ns, &child.members);
+    if (strcmp(for_ns, p->ns) == 0)
+        tell_outdated(p, view_get(p->v, KIND_PV, NULL, pair->volume), &child.members);
     return part_want(p->v, &p->children, &child);
 }
 

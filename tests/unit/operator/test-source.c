@@ -23,6 +23,9 @@
 #define OURS(attributes)                                                   \
     VOLUME("\"csi\":{\"driver\":\"csi.sampan.io\",\"volumeHandle\":\"v\"," \
            "\"volumeAttributes\":{" attributes "}}")
+#define SECRET(name)                                                                  \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":\"" name "\"," \
+    "\"namespace\":\"" NS "\"},\"data\":{\"access-key\":\"QQ==\",\"secret-key\":\"Qg==\"}}"
 #define STORE "\"uri\":\"s3://b/p\",\"endpoint\":\"http://minio:9000\",\"region\":\"eu\""
 
 static struct model *settled(const char *set, const char *more)
@@ -171,6 +174,44 @@ Test(operator_source, an_endpoint_is_a_url_without_keys)
         cr_expect_str_eq(model_condition(m, "SampleSet", NS, "s", "SourceValid"), rows[i].condition,
                          "%s", rows[i].endpoint);
         cr_expect_eq(model_count(m, "StatefulSet"), *rows[i].condition == 'T');
+        model_free(m);
+    }
+}
+
+static struct model *changed(const char *patch)
+{
+    struct model *m = settled(SET("\"sources\":[{\"uri\":\"s3://b/q\",\"endpoint\":\"http://"
+                                  "s\"}],\"secretRef\":{\"name\":"
+                                  "\"k\"}"),
+                              SECRET("k") "," SECRET("other"));
+    cr_assert_str_eq(model_at(m, "SampleSet", NS, "s", "status|phase"), "Ready", "%s", m->log.data);
+    cr_assert_str_eq(model_condition(m, "SampleSet", NS, "s", "VolumeCurrent"), "");
+    model_patch(m, "SampleSet", NS, "s", patch);
+    model_settle(m, 20);
+    cr_assert_str_eq(model_at(m, "SampleSet", NS, "s", "status|phase"), "Ready", "%s", m->log.data);
+    return m;
+}
+
+/* Kubernetes changes no volume: what the set says now is not what its mounts have. */
+Test(operator_source, what_a_volume_cannot_follow_is_told)
+{
+    static const struct {
+        const char *patch, *other;
+    } rows[] = {
+        {"{\"spec\":{\"secretRef\":{\"name\":\"other\"}}}", "secretRef"},
+        {"{\"spec\":{\"secretRef\":null}}", "secretRef"},
+        {"{\"spec\":{\"sources\":[{\"uri\":\"s3://b/r\",\"region\":\"eu\"}]}}",
+         "uri, region, endpoint"},
+        {"{\"spec\":{\"partitions\":1,\"sampler\":\"sequence\"}}", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct model *m = changed(rows[i].patch);
+        cleanup_free char *event =
+            xasprintf("Warning Outdated: volume " NS ".s was made with another %s than the set",
+                      rows[i].other ? rows[i].other : "");
+        cr_expect_str_eq(model_condition(m, "SampleSet", NS, "s", "VolumeCurrent"),
+                         rows[i].other ? "False Outdated" : "", "%zu", i);
+        cr_expect_eq(model_event(m, event), rows[i].other != NULL, "%zu: %s", i, m->log.data);
         model_free(m);
     }
 }
