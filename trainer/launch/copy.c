@@ -87,7 +87,7 @@ int64_t launch_copy(const char *from, const char *to, const atomic_int *stop, st
 
 /* --- dealing ---------------------------------------------------------------------------------- */
 
-/* Every parts-th line, from the `part`-th on. */
+/* Every parts-th line, from the `part`-th on. Empty ones are no samples. */
 static int64_t deal_lines(const char *from, const char *to, int64_t part, int64_t parts,
                           struct err *err)
 {
@@ -101,12 +101,12 @@ static int64_t deal_lines(const char *from, const char *to, int64_t part, int64_
     size_t cap = 0;
     int64_t at = 0, taken = 0;
     while (getline(&line, &cap, in) >= 0)
-        if (at++ % parts == part) {
+        if (line[strspn(line, "\r\n")] && at++ % parts == part) {
             fputs(line, out);
             taken++;
         }
-    if (ferror(in) || fflush(out))
-        return err_sys(err, errno, "deal %s to %s", from, to);
+    if (ferror(in) || fflush(out) || ferror(out)) /* what failed once is lost, if the rest goes */
+        return err_sys(err, errno ? errno : EIO, "deal %s to %s", from, to);
     return taken;
 }
 

@@ -339,7 +339,7 @@ Test(split, pictures_and_ratings)
     cr_expect_eq(access(empty, F_OK), 0, "every part has every class");
     put(ratings, "users.dat", "u\n");
     put(ratings, "movies.dat", "m\n");
-    put(ratings, "ratings.dat", "1\n2\n3");
+    put(ratings, "ratings.dat", "1\n\r\n2\n\n3"); /* empty lines are no ratings */
     cr_expect_eq(split_set(ratings, b, 2, &err), 3, "%s", err.msg);
     cr_expect(holds(b, "data/0/ratings.list", "1\n3") && holds(b, "data/1/ratings.list", "2\n") &&
               holds(b, "data/1/users.dat", "u\n"));
