@@ -153,7 +153,8 @@ static int take_sums(const struct json *root, const char *key, struct checkpoint
 static int take_state(struct reading *r, const struct json *root, struct checkpoint *c,
                       struct err *err)
 {
-    const char *model = "", *token = "", *optimizer = "momentum"; /* of before it was written */
+    /* The last two of before they were written. */
+    const char *model = "", *token = "", *optimizer = "momentum", *data = "";
     int64_t format, pass, batch, step, seed;
     if (json_int(root, "format", 1, INT64_MAX, &format, err))
         return -1;
@@ -165,7 +166,8 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
         json_int(root, "batch", 0, INT64_MAX, &batch, err) ||
         json_int(root, "step", 0, INT64_MAX, &step, err) ||
         json_int(root, "seed", 0, INT64_MAX, &seed, err) ||
-        (json_has(root, "optimizer") && json_str(root, "optimizer", &optimizer, err)))
+        (json_has(root, "optimizer") && json_str(root, "optimizer", &optimizer, err)) ||
+        (json_has(root, "data") && json_str(root, "data", &data, err)))
         return -1;
     if (strcmp(model, net_model(r->n)) != 0)
         return err_set(err, ERR_USAGE, "it is of another model (%s)", model);
@@ -173,6 +175,7 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
                              .batch = (uint64_t)batch,
                              .step = (uint64_t)step,
                              .seed = (uint64_t)seed,
+                             .data = strtoull(data, NULL, 16),
                              .loss = number_of(root, "loss"),
                              .rate = number_of(root, "rate")};
     snprintf(c->token, sizeof c->token, "%s", token);

@@ -159,6 +159,14 @@ void checkpoint_about_release(struct checkpoint_about *a)
     a->n_classes = 0;
 }
 
+/* In JSON a number has not as many digits. */
+static void put_digest(struct json_writer *w, const char *key, uint64_t digest)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, digest);
+    jw_str(w, key, text);
+}
+
 static int write_state(struct writing *w, const struct net *n, const struct checkpoint *c,
                        const struct checkpoint_about *about, struct err *err)
 {
@@ -174,6 +182,7 @@ static int write_state(struct writing *w, const struct net *n, const struct chec
     jw_uint(&out, "seed", c->seed);
     jw_str(&out, "optimizer", c->optimizer);
     jw_str(&out, "token", c->token);
+    put_digest(&out, "data", c->data);
     put_double(&out, "loss", c->loss);
     put_double(&out, "rate", c->rate);
     put_sums(&out, "learned", &c->learned, "skipped", c->skipped);

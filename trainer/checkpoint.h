@@ -44,7 +44,9 @@ struct checkpoint {
     uint64_t skipped;            /* samples of the pass that were left out */
     uint64_t period_batches;     /* batches of the period */
     char token[BATCH_TOKEN_LEN]; /* the place in the middle of a pass; "" at its begin */
-    char from[600];              /* the folder that it was loaded from */
+    uint64_t data;  /* a source's digest: of the samples that the token's numbers stand for; 0: not
+                       known */
+    char from[600]; /* the folder that it was loaded from */
 };
 
 /* What builds the same net again without its data: for predictors. */

@@ -107,6 +107,7 @@ static int write_checkpoint(struct run *r, struct err *err)
     const struct report_sums *pass = &r->report.pass, *p = &r->report.period;
     r->at.learned = (struct checkpoint_sums){pass->samples, pass->loss, pass->right};
     r->at.skipped = r->skipped;
+    r->at.data = r->batches->digest;
     r->at.period = (struct checkpoint_sums){p->samples, p->loss, p->right};
     r->at.period_batches = p->batches;
     cleanup_backend struct backend *b = NULL;

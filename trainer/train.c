@@ -276,6 +276,16 @@ static int open_logs(struct run *r, struct err *err)
     return 0;
 }
 
+/* The token names samples by their numbers: of others, which are as many, some would be read twice
+ * in the pass and some never. Where classes may have other names the samples have, too. */
+static int check_data(const struct run *r, struct err *err)
+{
+    const bool knows = is_first(r) || !r->o->own_data; /* the checkpoint was rank 0's */
+    if (!knows || r->o->accept_classes || !r->at.data || r->at.data == r->batches->digest)
+        return 0;
+    return err_set(err, ERR_USAGE, "--data: other samples than those of before, though as many");
+}
+
 /* A model's shape is that of its data, and a source begins at a place that only the checkpoint
  * knows: so the source is opened once to look, and again where training begins within a pass. */
 static int open_all(struct run *r, const struct roles *roles, struct err *err)
@@ -289,7 +299,7 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
     if (r->at.token[0]) {
         batch_close(r->batches);
         r->batches = NULL;
-        if (open_batches(r, err))
+        if (open_batches(r, err) || check_data(r, err))
             return run_lacks_place(r, err);
     }
     if (r->o->test_data && (is_first(r) || !r->is_async)) {

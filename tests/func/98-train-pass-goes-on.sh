@@ -158,16 +158,19 @@ refused_within() { # WHAT-TO-DO OPTIONS…
     local what=$1
     shift
     "$TRAIN" "${set[@]}" --batch_size 8 "$@" 2>"$T/0.log" >"$T/0.json" && fail "it goes on somewhere"
-    grep -q "^sampan-train: --data: resume token: of .* is within a pass, and goes on with the --data and --sampler of before: with others, $what)" \
+    grep -q "^sampan-train: --data: \(resume token: of\|other samples than those of before, though as many\) .* is within a pass, and goes on with the --data and --sampler of before: with others, $what)" \
         "$T/0.log" || fail "it does not say '$what': $(cat "$T/0.log")"
     ! grep -q "is read in the order of before" "$T/0.log" || fail "it says both: $(cat "$T/0.log")"
 }
 cp -r "$SRC" "$T/more"
 cp "$(find "$SRC/class-000" -type f | head -n 1)" "$T/more/class-000/zz.jpg"
+cp -r "$SRC" "$T/others" # as many, one of another name
+first=$(find "$T/others/class-001" -type f | sort | head -n 1)
+mv "$first" "$T/others/class-001/zz.jpg"
 trained 0 changed --batch_size 8 --max_steps 5
 refused_within "--resume never" --data "$T/more" --save_dir "$T/changed"
 trained 0 changed --batch_size 8 --max_steps 17
-for other in "--data $T/more" "--sampler sequence"; do
+for other in "--data $T/more" "--data $T/others" "--sampler sequence"; do
     # shellcheck disable=SC2086
     refused_within "from the end of a pass: --resume $T/changed/pass-00000, or --resume never" $other --save_dir "$T/changed"
 done
