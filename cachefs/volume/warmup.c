@@ -10,74 +10,12 @@
  * `verify`: when every chunk of it was read back and its checksum was right). What is local already
  * costs a look at the index, so a warmup that was broken off goes on where it was.
  */
-#define LOG_MODULE "volume"
-#include "volume-internal.h"
+#include "warmup-internal.h"
 
 #include "clock.h"
-#include "log.h"
 #include "plan.h"
 
-#define ROUNDS        3
-#define TICK_NS       (500 * NS_PER_MS)
-#define FULL_WAIT_NS  (2 * NS_PER_MS)
-#define LIMIT_WAIT_NS (10 * NS_PER_MS)
-
-#define PACKED_AT_ONCE 4096
-
-#define SAMPLE_WORK (64u << 10) /* what a sample costs besides its bytes, in bytes */
-
-struct failure {
-    struct failure *next;
-    uint64_t id;
-    char why[400];
-};
-
-struct warm {
-    struct volume *v;
-    struct catalog *catalog;
-    struct targets targets;
-    const struct warmup_conf *conf;
-    bool verify;
-    warmup_tick_fn *tick;
-    warmup_fail_fn *fail;
-    void *arg;
-    struct warmup_result result;
-    uint64_t ticked_ns;
-    uint64_t looked; /* work that was verified, in this round */
-    enum warmup_wish wish;
-    bool is_share;
-    atomic_bool given_up; /* the token of its reads; set when no more of them are begun */
-    bool packed;          /* the samples lie in packs */
-
-    struct lock lock;
-    struct cond changed;
-    unsigned outstanding;             /* guarded by lock, as all below */
-    struct failure *failures, **tail; /* not reported yet */
-    uint64_t done, fetched_bytes;
-    uint64_t work;                 /* of samples that are done */
-    uint64_t parts, parts_fetched; /* bytes that are there of large ones that are not */
-};
-
-/* A sample on its way: one wait a missing unit. */
-struct warm_sample {
-    struct warm *w;
-    struct target *target;
-    atomic_int left; /* units on their way, and one for who starts them */
-    atomic_bool failed;
-    atomic_bool not_kept;          /* there was no room for a part of it */
-    atomic_bool given_up;          /* the warmup was cancelled before all of it came */
-    uint64_t parts, parts_fetched; /* counted in the warmup's; under its lock */
-    char why[400];                 /* of the first failure */
-    struct warm_unit {
-        struct source_wait wait;
-        struct warm_sample *sample;
-    } units[];
-};
-
-static uint64_t work_of(const struct target *t)
-{
-    return t->size + SAMPLE_WORK;
-}
+#define ROUNDS 3
 
 /* --- progress, on the caller's thread -------------------------------------------------------- */
 
@@ -93,15 +31,10 @@ static double publish_progress(struct warm *w, uint64_t done, uint64_t work)
     return warm_percent(&v->warm);
 }
 
-static bool ends(const struct warm *w)
-{
-    return w->wish != WARMUP_GO_ON;
-}
-
-static void report_failures(struct warm *w, struct failure *f)
+static void report_failures(struct warm *w, struct warm_failure *f)
 {
     while (f) {
-        struct failure *next = f->next;
+        struct warm_failure *next = f->next;
         cleanup_bytes struct bytes path = {0};
         if (catalog_path(w->catalog, f->id, &path, NULL))
             bytes_addf(&path, "id %llu", (unsigned long long)f->id);
@@ -113,13 +46,13 @@ static void report_failures(struct warm *w, struct failure *f)
     }
 }
 
-static void tick(struct warm *w, bool now)
+void warm_tick(struct warm *w, bool now)
 {
     uint64_t t = clock_mono_ns();
     if (!now && t - w->ticked_ns < TICK_NS)
         return;
     w->ticked_ns = t;
-    struct failure *failures;
+    struct warm_failure *failures;
     uint64_t work;
     struct warmup_far far = {.total = w->targets.n, .total_bytes = w->targets.bytes};
     {
@@ -140,224 +73,14 @@ static void tick(struct warm *w, bool now)
         w->wish = wish;
 }
 
-static void add_failure(struct warm *w, uint64_t id, const char *why)
+void warm_failed(struct warm *w, uint64_t id, const char *why)
 {
-    struct failure *f = xcalloc(1, sizeof *f);
+    struct warm_failure *f = xcalloc(1, sizeof *f);
     f->id = id;
     snprintf(f->why, sizeof f->why, "%.*s", (int)sizeof f->why - 1, why);
     ACQUIRE(&w->lock);
     *w->tail = f;
     w->tail = &f->next;
-}
-
-/* --- fetching -------------------------------------------------------------------------------- */
-
-static void sample_end(struct warm_sample *s)
-{
-    struct warm *w = s->w;
-    enum target_state state = atomic_load(&s->failed)     ? TARGET_FAILED
-                              : atomic_load(&s->not_kept) ? TARGET_NOT_KEPT
-                                                          : TARGET_FETCHED;
-    if (atomic_load(&s->given_up)) {
-        free(s);
-        return;
-    }
-    if (state == TARGET_FAILED)
-        add_failure(w, s->target->id, s->why);
-    atomic_store(&s->target->state, state);
-    ACQUIRE(&w->lock);
-    w->done++;
-    w->work += work_of(s->target);
-    w->parts -= s->parts;
-    w->parts_fetched -= s->parts_fetched;
-    if (state == TARGET_FETCHED) {
-        w->result.fetched++;
-        w->fetched_bytes += s->target->size;
-    }
-    free(s);
-}
-
-static void sample_leave(struct warm_sample *s)
-{
-    if (atomic_fetch_sub(&s->left, 1) == 1)
-        sample_end(s);
-}
-
-static void sample_failed(struct warm_sample *s, const struct err *err)
-{
-    if (!atomic_exchange(&s->failed, true))
-        snprintf(s->why, sizeof s->why, "%.*s", (int)sizeof s->why - 1, err->msg);
-}
-
-/* Of packed samples many share a request (fetch/gather.c), if they are asked for together. */
-static unsigned most_outstanding(const struct warm *w)
-{
-    return w->packed ? PACKED_AT_ONCE : atomic_load(&w->v->connections) * 2;
-}
-
-static void give_place(struct warm *w)
-{
-    unsigned most = most_outstanding(w);
-    ACQUIRE(&w->lock);
-    w->outstanding--;
-    if (w->outstanding <= most - most / 4) /* woken for several at once */
-        cond_signal(&w->changed);
-}
-
-/* A large sample may take hours: its blocks count as they come. */
-static void count_part(struct warm_sample *s, uint64_t block, bool fetched)
-{
-    uint32_t len = unit_length(s->target->size, block);
-    if (len == s->target->size)
-        return;
-    ACQUIRE(&s->w->lock);
-    s->parts += len;
-    s->w->parts += len;
-    s->parts_fetched += fetched ? len : 0;
-    s->w->parts_fetched += fetched ? len : 0;
-}
-
-/* The place is given back last: while one is taken, `w` stays. */
-static void unit_arrived(struct source_wait *wait, struct view *view, const struct err *err)
-{
-    struct warm_sample *s = ((struct warm_unit *)wait)->sample;
-    struct warm *w = s->w;
-    uint64_t block = (uint64_t)((struct warm_unit *)wait - s->units), unit = s->target->id + block;
-    (void)view;
-    /* "No room now" comes late where another's fill was joined: the next round asks again. */
-    if (err && err->class == ERR_CANCELLED && atomic_load(&w->given_up))
-        atomic_store(&s->given_up, true);
-    else if (err && err->class != ERR_LIMIT)
-        sample_failed(s, err);
-    else if (err || cache_where(w->v->cache, unit) < 0)
-        atomic_store(&s->not_kept, true);
-    else
-        count_part(s, block, true);
-    sample_leave(s);
-    give_place(w);
-}
-
-static void pause_for(struct warm *w, uint64_t ns)
-{
-    ACQUIRE(&w->lock);
-    cond_wait_for(&w->changed, &w->lock, ns);
-}
-
-static bool place_free(struct warm *w, bool full)
-{
-    ACQUIRE(&w->lock);
-    if (!full && w->outstanding < most_outstanding(w)) {
-        w->outstanding++;
-        return true;
-    }
-    cond_wait_for(&w->changed, &w->lock, full ? FULL_WAIT_NS : TICK_NS);
-    return false;
-}
-
-/* False: cancelled. */
-static bool take_place(struct warm *w)
-{
-    struct pool *pool = w->v->pool;
-    while (!ends(w)) {
-        if (place_free(w, cache_in_flight(w->v->cache) >= POOL_SHARE(pool_limit(pool))))
-            return true;
-        tick(w, false);
-    }
-    return false;
-}
-
-static void fetch_unit(struct warm_sample *s, uint64_t block)
-{
-    struct warm *w = s->w;
-    struct warm_unit *u = &s->units[block];
-    *u = (struct warm_unit){{unit_arrived}, s};
-    struct piece p = {.catalog = w->catalog,
-                      .unit = s->target->id + block,
-                      .len = UNIT_BYTES,
-                      .prio = PRIO_WARMUP,
-                      .if_kept = true,
-                      .waits = true,
-                      .given_up = &w->given_up};
-    while (take_place(w)) {
-        struct err err = {0};
-        atomic_fetch_add(&s->left, 1);
-        int rc = source_ahead(w->v->top, &p, &u->wait, &err);
-        if (rc == SOURCE_PENDING)
-            return;
-        give_place(w);
-        if (rc == -1 && err.class != ERR_LIMIT)
-            sample_failed(s, &err);
-        if (rc == SOURCE_NO_ROOM)
-            atomic_store(&s->not_kept, true);
-        atomic_fetch_sub(&s->left, 1); /* never the last: the starter's own is still in */
-        if (rc != -1 || err.class != ERR_LIMIT)
-            return;
-        pause_for(w, LIMIT_WAIT_NS);
-        tick(w, false);
-    }
-}
-
-static void fetch_target(struct warm *w, struct target *t)
-{
-    uint64_t n = unit_count(t->size);
-    struct warm_sample *s = xcalloc(1, sizeof *s + n * sizeof s->units[0]);
-    s->w = w;
-    s->target = t;
-    atomic_init(&s->left, 1);
-    for (uint64_t i = 0; i < n && !ends(w) && !atomic_load(&s->failed); i++)
-        if (cache_where(w->v->cache, t->id + i) < 0)
-            fetch_unit(s, i);
-        else
-            count_part(s, i, false);
-    if (ends(w))
-        atomic_store(&s->given_up, true);
-    sample_leave(s);
-}
-
-/* A narrow line would be busy for long with what nobody wants. */
-static void take_back(struct warm *w)
-{
-    if (w->wish != WARMUP_TAKE_BACK || atomic_load(&w->given_up))
-        return;
-    atomic_store(&w->given_up, true);
-    source_give_up(w->v->top);
-}
-
-static void wait_for_all(struct warm *w)
-{
-    for (;;) {
-        take_back(w);
-        {
-            ACQUIRE(&w->lock);
-            if (w->outstanding > 0)
-                cond_wait_for(&w->changed, &w->lock, TICK_NS);
-            if (w->outstanding == 0)
-                return;
-        }
-        tick(w, false);
-    }
-}
-
-/* Fetches all targets that are open. */
-static void fetch_round(struct warm *w)
-{
-    for (size_t i = 0; i < w->targets.n && !ends(w); i++) {
-        struct target *t = target_at(&w->targets, i);
-        if (atomic_load(&t->state) != TARGET_OPEN)
-            continue;
-        if (cache_has_all(w->v->cache, t->id, unit_count(t->size))) {
-            atomic_store(&t->state, TARGET_HAD);
-            ACQUIRE(&w->lock);
-            w->done++;
-            w->work += work_of(t);
-            w->result.already++;
-        } else {
-            fetch_target(w, t);
-        }
-        if (i % 256 == 0)
-            tick(w, false);
-    }
-    wait_for_all(w);
 }
 
 /* --- looking at it again --------------------------------------------------------------------- */
@@ -370,11 +93,11 @@ static bool is_there(struct warm *w, const struct target *t, struct err *err)
                 "the cache did not keep it (see `sampan status`: a tier is full or set aside)");
         return false;
     }
-    for (uint64_t i = 0; w->verify && i < n && !ends(w); i++) {
+    for (uint64_t i = 0; w->verify && i < n && !warm_ends(w); i++) {
         if (cache_verify(w->v->cache, t->id + i, err))
             return false;
         w->looked += unit_length(t->size, i);
-        tick(w, false);
+        warm_tick(w, false);
     }
     cache_pin(w->v->cache, t->id, t->size, true);
     return true;
@@ -386,13 +109,13 @@ static void reopen(struct warm *w, struct target *t, const struct err *err, bool
     uint32_t state = atomic_load(&t->state);
     atomic_store(&t->state, last ? TARGET_FAILED : TARGET_OPEN);
     if (last)
-        add_failure(w, t->id, err->msg);
+        warm_failed(w, t->id, err->msg);
     ACQUIRE(&w->lock);
     w->result.already -= state == TARGET_HAD;
     w->result.fetched -= state == TARGET_FETCHED;
     w->fetched_bytes -= state == TARGET_FETCHED ? t->size : 0;
     w->done -= !last;
-    w->work -= last ? 0 : work_of(t);
+    w->work -= last ? 0 : warm_work_of(t);
 }
 
 /* Others have brought what this warmup found no room for. */
@@ -410,15 +133,15 @@ static size_t check_round(struct warm *w, bool last)
 {
     size_t missing = 0;
     w->looked = 0;
-    for (size_t i = 0; i < w->targets.n && !ends(w); i++) {
+    for (size_t i = 0; i < w->targets.n && !warm_ends(w); i++) {
         struct target *t = target_at(&w->targets, i);
         struct err err = {0};
-        uint64_t looked = w->looked + work_of(t);
+        uint64_t looked = w->looked + warm_work_of(t);
         bool failed = atomic_load(&t->state) == TARGET_FAILED,
              there = !failed && is_there(w, t, &err);
         w->looked = looked;
         if (i % 64 == 0)
-            tick(w, false);
+            warm_tick(w, false);
         if (there)
             note_others(w, t);
         if (failed || there)
@@ -480,7 +203,7 @@ void volume_warmup_disclaim(struct volume *v)
 /* How it ended. Told to stop it is no failure; what is left of it another warmup brings. */
 static enum warm_state verdict(const struct warm *w, int rc, const struct err *err)
 {
-    if (rc && ends(w) && err->class == ERR_CANCELLED)
+    if (rc && warm_ends(w) && err->class == ERR_CANCELLED)
         return WARM_CANCELLED;
     return !rc && w->result.failed == 0 && w->result.unfit == 0 ? WARM_DONE : WARM_FAILED;
 }
@@ -526,14 +249,14 @@ static int run_rounds(struct warm *w, struct err *err)
 {
     for (int round = 0; round < ROUNDS; round++) {
         make_room(w);
-        fetch_round(w);
-        if (!ends(w) && cache_flush(w->v->cache, err))
+        warm_fetch(w);
+        if (!warm_ends(w) && cache_flush(w->v->cache, err))
             return -1;
-        if (ends(w) || check_round(w, round == ROUNDS - 1) == 0)
+        if (warm_ends(w) || check_round(w, round == ROUNDS - 1) == 0)
             break;
     }
-    tick(w, true); /* the last failures, and the final figures */
-    return ends(w) ? err_set(err, ERR_CANCELLED, "the warmup was cancelled") : 0;
+    warm_tick(w, true); /* the last failures, and the final figures */
+    return warm_ends(w) ? err_set(err, ERR_CANCELLED, "the warmup was cancelled") : 0;
 }
 
 /* Another version is served since: the cache was told of it before the last pins. */
@@ -621,7 +344,7 @@ static const char *why_not(const struct warm *w, int rc, struct err *err)
 static void drop_failures(struct warm *w)
 {
     while (w->failures) {
-        struct failure *f = w->failures;
+        struct warm_failure *f = w->failures;
         w->failures = f->next;
         free(f);
     }
