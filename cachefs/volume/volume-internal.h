@@ -6,7 +6,7 @@
  *   stack.c    the data path                read.c    one read, gather.c: over a unit's border
  *   sources.c  SET -> stores                ahead.c   reading ahead: order.c's window, and
  *   scan.c     listing -> catalog version   streams.c what readers seem to do
- *   list.c     list= of a sampler           warmup.c  everything or some paths, now
+ *   list.c     list= of a sampler           warmup*.c everything or some paths, now
  *   targets.c  paths -> samples             room.c    clear, evict
  *   stat.c     status, counters             spill.c   big arrays in unlinked files
  *   sampler.c  sets the order               order.c   builds it
