@@ -243,11 +243,9 @@ static void forget_old(struct content *c)
     c->next_read = 0;
 }
 
-static int open_content(struct content *c, unsigned flags, struct err *err)
+static int open_present(struct content *c, unsigned flags, struct err *err)
 {
     struct stat st;
-    if (!(flags & N_STAGED))
-        return stage_absent(c, err);
     if (open_staged(c, 0, err))
         return -1;
     if (fstat(c->fd, &st))
@@ -257,9 +255,22 @@ static int open_content(struct content *c, unsigned flags, struct err *err)
     return flags & N_MAP ? map_check(c, err) : 0;
 }
 
+static int open_content(struct content *c, unsigned flags, struct err *err)
+{
+    if (flags & N_STAGED) {
+        if (open_present(c, flags, err) == 0)
+            return 0;
+        if (err->sys != ENOENT || (flags & (N_STORED | N_DIRTY | N_ORPHAN)) != N_STORED)
+            return -1;
+        forget_old(c); /* somebody removed it here: all of it is in the store */
+    }
+    return stage_absent(c, err);
+}
+
 int content_load(struct content *c, struct err *err)
 {
     struct stage *s = c->stage;
+    struct err why = {0};
     unsigned flags;
     uint64_t gen;
     {
@@ -270,8 +281,11 @@ int content_load(struct content *c, struct err *err)
     if (c->loaded && c->gen == gen)
         return 0;
     forget_old(c);
-    if (open_content(c, flags, err)) {
+    if (open_content(c, flags, &why)) {
         forget_old(c);
+        disk_lacks(s, &why);
+        if (err)
+            *err = why;
         return -1;
     }
     upload_take_up(c);

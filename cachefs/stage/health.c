@@ -21,6 +21,17 @@ int disk_failed(struct stage *s, enum disk_part part, int code, const struct err
     return -1;
 }
 
+void disk_lacks(struct stage *s, struct err *err)
+{
+    if (err->sys != ENOENT)
+        return;
+    struct err was = *err;
+    err_set(err, ERR_FAILED, "%s (was it removed from the cache folder? unmount, mount again)",
+            was.msg);
+    err->sys = EIO;
+    disk_failed(s, DISK_DATA, EIO, err);
+}
+
 void disk_good(struct stage *s, enum disk_part part)
 {
     atomic_store(&s->health[part].failing, false);

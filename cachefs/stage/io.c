@@ -87,8 +87,12 @@ static int create_node(struct stage *s, const struct stage_call *c, struct node 
     if (fd >= 0) {
         close(fd);
     } else {
-        err_sys(err, code, "make a staged file: %s/data/%s", s->dir, staged);
-        result = disk_failed(s, DISK_DATA, code, err);
+        struct err why = {0};
+        err_sys(&why, code, "make a staged file: %s/data/%s", s->dir, staged);
+        result = disk_failed(s, DISK_DATA, code, &why);
+        disk_lacks(s, &why);
+        if (err)
+            *err = why;
         room_want(s);
     }
     bool begun = result == 0 && journal_begin(s, err) == 0;

@@ -308,6 +308,9 @@ void tell_change(struct stage *s, uint64_t ino, const char *name);
 /* health.c. Any lock of ours may be held. The disk refused what was asked of it (errno `code`;
  * `err` says it in words, or is NULL), or it did something well that it may have refused before. */
 int disk_failed(struct stage *s, enum disk_part part, int code, const struct err *err); /* -1 */
+/* `err`: why a file of the stage's own could not be opened. That somebody removed it is a fault of
+ * the disk (EIO): ENOENT would say that the caller's file is not there. */
+void disk_lacks(struct stage *s, struct err *err);
 void disk_good(struct stage *s, enum disk_part part);
 
 /* room.c; s->lock held. The disk has less room or fewer inodes than may be needed by and by; clean

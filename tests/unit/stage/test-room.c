@@ -1,5 +1,6 @@
 /* The disk that staged files take: what is of no use any more gives it back. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -218,4 +219,41 @@ Test(room, of_the_log_of_the_journal)
     cr_expect(anew, "the log has %lld bytes", (long long)log.st_size);
     t_close(&b, fh);
     bench_stop(&b);
+}
+
+/* Somebody removes staged files of a mount that is up: what is stored comes again. Without the
+ * folder nothing can be staged, and no file of the mount is said not to be there for that. */
+static void check_removed(struct bench *b)
+{
+    struct err err = {0};
+    struct stage_attr a;
+    uint64_t fh;
+    t_file(b, STAGE_ROOT, "f", "stored");
+    t_file(b, STAGE_ROOT, "g", "stored, too");
+    uint64_t f = t_lookup(b, STAGE_ROOT, "f"), g = t_lookup(b, STAGE_ROOT, "g");
+    cleanup_free char *data = xasprintf("%s/data", b->dir);
+    for (int i = 0; i < 2; i++) {
+        cleanup_free char *file =
+            xasprintf("%s/%016llx", data, (unsigned long long)(i == 0 ? f : g));
+        cr_assert_eq(unlink(file), 0);
+        if (i == 0)
+            expect_text(b, STAGE_ROOT, "f", "stored");
+    }
+    cleanup_free char *file = xasprintf("%s/%016llx", data, (unsigned long long)f);
+    cleanup_free char *map = xasprintf("%s.map", file);
+    cr_assert(unlink(file) == 0 && (unlink(map) == 0 || errno == ENOENT) && rmdir(data) == 0);
+    cr_expect_eq(stage_open_file(b->s, &waits, g, O_RDWR | O_TRUNC, &fh, &err), -1);
+    cr_expect_eq(err.sys, EIO, "%s", err.msg);
+    cr_expect_eq(stage_create(b->s, &waits, STAGE_ROOT, "n", 0644, O_RDWR, &a, &fh, &err), -1);
+    cr_expect_eq(err.sys, EIO, "%s", err.msg);
+    char why[sizeof err.msg];
+    cr_assert(stage_disk_fails(b->s, why, sizeof why));
+    cr_expect(strstr(why, "was it removed"), "%s", why);
+    expect_stored(b, "f", "stored");
+    expect_stored(b, "g", "stored, too");
+}
+
+Test(room, of_staged_files_that_somebody_removes)
+{
+    on_both(check_removed, NULL);
 }
