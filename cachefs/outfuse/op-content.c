@@ -53,7 +53,7 @@ static struct wire_open_out opened(struct call *c, uint64_t ino, uint64_t fh, ui
         o.open_flags |= WIRE_FOPEN_NOFLUSH;
     if (seen_again(c->f, ino, /* opens= */ true))
         o.open_flags |= WIRE_FOPEN_KEEP_CACHE;
-    if ((c->f->past_pages && (flags & O_ACCMODE) == O_WRONLY) || stage_past_pages(c->f->stage, fh))
+    if (c->f->past_pages && (flags & O_ACCMODE) == O_WRONLY)
         o.open_flags |= WIRE_FOPEN_DIRECT_IO;
     return o;
 }

@@ -30,8 +30,10 @@ struct content *handle_content(struct stage *s, uint64_t fh, struct err *err)
         err_set(err, ERR_STALE, "replaced by another writer since it was opened (open it again)");
         return NULL;
     }
-    if (!n->opens)
-        n->opens = 1; /* opened in an earlier life */
+    if (!n->opens) { /* opened in an earlier life */
+        n->opens = 1;
+        n->writers = fh & FH_WRITES ? 1 : 0;
+    }
     hold(s, n);
     return content_ref(s, n);
 }
@@ -60,6 +62,7 @@ void node_note_open(struct stage *s, struct node *n, bool open)
 static void opened(struct stage *s, struct node *n, int flags, uint64_t *ret_fh)
 {
     n->opens++;
+    n->writers += open_changes(flags);
     hold(s, n);
     *ret_fh = handle_make(n, flags);
 }
@@ -136,24 +139,75 @@ static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *
     return result;
 }
 
-/* s->lock held, given up while it is cut. */
+static int fetch_first(struct stage *s, struct node *n, bool wait, struct err *err)
+{
+    struct content *c = content_take(s, n);
+    int result;
+    {
+        ACQUIRE(&c->lock);
+        result = content_load(c, err);
+        if (result == 0)
+            result = content_need(c, 0, 1, wait, err);
+    }
+    content_done(c);
+    return result;
+}
+
+/* The first block, which a reader wants anyway, shows that the store has no other content by now;
+ * if it has, that one is looked for. s->lock held, given up meanwhile. */
+static int look_at_store(struct stage *s, const struct stage_call *c, struct node *n,
+                         struct err *err)
+{
+    struct err why = {0};
+    if (!node_is_absent(n) || n->row.flags & (N_DIRTY | N_ORPHAN))
+        return 0;
+    n->pins++;
+    lock_drop(&s->lock);
+    int result = fetch_first(s, n, c->wait, &why);
+    lock_take(&s->lock);
+    if (result < 0 && why.class == ERR_STALE && n->parent) {
+        struct node *folder = n->parent;
+        folder->pins++;
+        (void)folder_refresh(s, folder, c->wait, /* force= */ true, NULL);
+        folder->pins--;
+    }
+    n->pins--;
+    if (result >= 0 || why.class == ERR_LIMIT) /* what has no room here is read all the same */
+        return result == STAGE_WAIT ? STAGE_WAIT : 0;
+    if (err)
+        *err = why;
+    return -1;
+}
+
+/*
+ * The kernel gives as many bytes of a file as it takes it to have, so what is opened must be the
+ * content whose size it was told. If another writer replaced it since, ESTALE has the kernel ask
+ * what the name stands for, and open that. s->lock held, given up meanwhile.
+ */
 static int open_node(struct stage *s, const struct stage_call *c, struct node *n, int flags,
                      uint64_t *ret_fh, struct err *err)
 {
+    bool reads = (flags & O_ACCMODE) != O_WRONLY && !(flags & O_TRUNC);
     if (node_is_folder(n))
         return refuse(EISDIR, n->row.name, err);
     if (n->row.kind == NODE_LINK)
         return refuse(ELOOP, n->row.name, err);
+    int result = reads ? look_at_store(s, c, n, err) : 0;
+    if (result)
+        return result;
+    if (n->told_gen != n->row.gen)
+        return err_set(err, ERR_STALE, "replaced by another writer (open it again)");
     if (flags & O_TRUNC && (n->row.size || n->row.flags & N_PUBLISH)) {
         n->pins++;
         lock_drop(&s->lock);
-        int result = truncate_now(s, n, c->wait, err);
+        result = truncate_now(s, n, c->wait, err);
         lock_take(&s->lock);
         n->pins--;
         if (result)
             return result;
     }
     opened(s, n, flags, ret_fh);
+    n->given |= reads; /* its pages and its size are with the kernel from now on */
     if (node_is_absent(n) || n->row.size >= NOTED_BYTES)
         node_note_open(s, n, true);
     return 0;
@@ -176,10 +230,12 @@ int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, c
             return result;
         if (n && flags & O_EXCL)
             return refuse(EEXIST, name, err);
-        if (n)
+        if (n) {
+            n->told_gen = n->row.gen; /* by the answer */
             result = open_node(s, c, n, flags, ret_fh, err);
-        else if ((result = create_node(s, c, folder, name, mode, &n, err)) == 0)
+        } else if ((result = create_node(s, c, folder, name, mode, &n, err)) == 0) {
             opened(s, n, flags, ret_fh);
+        }
     }
     if (result)
         return result;
@@ -198,13 +254,6 @@ int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, i
     return open_node(s, c, n, flags, ret_fh, err);
 }
 
-bool stage_past_pages(struct stage *s, uint64_t fh)
-{
-    ACQUIRE(&s->lock);
-    const struct node *n = handle_node(s, fh, NULL);
-    return n && n->past_pages;
-}
-
 int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, struct err *err)
 {
     (void)c;
@@ -214,9 +263,10 @@ int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, stru
         return -1;
     if (n->opens)
         n->opens--;
+    if (n->writers && fh & FH_WRITES)
+        n->writers--;
     if (n->opens)
         return 0;
-    n->past_pages = false;
     if (!n->known_before) /* else others may have it open since then */
         node_note_open(s, n, false);
     /* Nobody is left who would: a life may have ended between flush and release. */

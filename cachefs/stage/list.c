@@ -160,18 +160,18 @@ static void take_found(struct node *n, const struct found *f)
     }
 }
 
-/*
- * A node's object was replaced by another writer, and nothing is here that it lacks. Who opened it
- * before and was given nothing of it goes on in the new one, but not in a shorter one: the kernel,
- * which may hear of that while it waits for his read, would give zeros for what the other had more.
- */
+/* Who has it open goes on in the new content: he only writes, or reads a file that grew. */
+static bool goes_on(const struct node *n, const struct found *f)
+{
+    return !n->given || (f->grew && f->gen == n->row.gen);
+}
+
+/* A node's object was replaced by another writer, and nothing is here that it lacks. */
 static void replace(struct stage *s, struct node *n, const struct found *f)
 {
-    bool shrank = f->seen.size < n->row.size;
-    bool goes_on = (!n->given && !shrank) || (f->grew && f->gen == n->row.gen);
-    n->same_back = goes_on ? n->same_back + 1 : 0;
-    n->given = n->given && goes_on;
-    n->past_pages |= n->opens || n->known_before;
+    bool same = goes_on(n, f);
+    n->same_back = same ? n->same_back + 1 : 0;
+    n->given = n->given && same;
     n->row.gen++;
     if (n->row.kind == NODE_LINK)
         n->row.kind = NODE_FILE; /* until it is looked at again */
@@ -242,7 +242,7 @@ static void add_found(struct stage *s, struct node *folder, const struct found *
 /* Something is here, below or in it, that the store does not have. */
 static bool is_ours(const struct node *n)
 {
-    if (n->row.flags & (N_DIRTY | N_META | N_PUBLISH) || n->row.skey || n->busy || n->opens)
+    if (n->row.flags & (N_DIRTY | N_META | N_PUBLISH) || n->row.skey || n->busy || n->writers)
         return true;
     for (const struct node *c = n->first; c; c = c->after)
         if (is_ours(c))
@@ -250,7 +250,8 @@ static bool is_ours(const struct node *n)
     return false;
 }
 
-/* The store has it no more: out of the tree, with all below. */
+/* The store has it no more: out of the tree, with all below. Who reads it goes on in what of it is
+ * here; who opens or changes it by a name that the kernel remembers is to look that up again. */
 void node_lose(struct stage *s, struct node *n)
 {
     struct node *folder = n->parent;
@@ -260,7 +261,7 @@ void node_lose(struct stage *s, struct node *n)
         tell_change(s, folder->row.ino, n->row.name);
     node_unlink(s, n);
     n->row.flags = (n->row.flags | N_ORPHAN) & ~(unsigned)N_STORED;
-    n->row.gen++;
+    n->told_gen = n->row.gen - 1;
     journal_put(s, n, NULL);
     drop_list_remove(s, n);
     node_reap(s, n);
@@ -285,6 +286,17 @@ static void same_content(struct stage *s, struct node *n, const struct found *f)
     journal_put(s, n, NULL);
 }
 
+/* The kernel's pages and size are of an inode: who has a file open that is another now keeps them,
+ * and who opens it from now on gets others. */
+static void make_way(struct stage *s, struct node *n, const struct found *f)
+{
+    struct node *folder = n->parent;
+    n->row.gen++;
+    n->same_back = 0;
+    node_lose(s, n);
+    add_found(s, folder, f);
+}
+
 static void merge_known(struct stage *s, struct node *n, const struct found *f, uint64_t moment)
 {
     if (n->mark == s->marks && node_is_folder(n) && !f->folder)
@@ -293,11 +305,8 @@ static void merge_known(struct stage *s, struct node *n, const struct found *f, 
     if (too_late(n, moment))
         return;
     if (node_is_folder(n) != f->folder) {
-        if (is_ours(n))
-            return;
-        struct node *folder = n->parent;
-        node_lose(s, n);
-        add_found(s, folder, f);
+        if (!is_ours(n))
+            make_way(s, n, f);
         return;
     }
     if (f->folder) {
@@ -323,6 +332,10 @@ static void merge_known(struct stage *s, struct node *n, const struct found *f, 
         if (!(n->row.flags & N_MAP))
             take_seen(n, &f->seen);
         journal_put(s, n, NULL);
+        return;
+    }
+    if (!goes_on(n, f) && (n->opens || n->known_before) && !(n->row.flags & N_META)) {
+        make_way(s, n, f);
         return;
     }
     replace(s, n, f);

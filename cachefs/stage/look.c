@@ -8,6 +8,15 @@
 #include "mem.h"
 #include "owed-internal.h"
 
+/* Its name went meanwhile, or is another file's. */
+static bool is_lost(struct stage *s, struct node *n)
+{
+    if (!(n->row.flags & N_ORPHAN))
+        return false;
+    node_reap(s, n);
+    return true;
+}
+
 int stage_lookup(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
                  struct stage_attr *ret, struct err *err)
 {
@@ -17,17 +26,20 @@ int stage_lookup(struct stage *s, const struct stage_call *c, uint64_t parent, c
         return refuse(ENAMETOOLONG, name, err);
     if (folder_of(s, parent, &folder, err))
         return -1;
-    int result = child_now(s, folder, name, c->wait, &n, err);
-    if (result)
-        return result;
-    if (!n)
-        return not_there(name, err);
-    n->pins++;
-    result = node_look(s, n, c->wait, err);
-    result = unpinned(s, n, name, result, err);
-    if (result)
-        return result;
+    do {
+        int result = child_now(s, folder, name, c->wait, &n, err);
+        if (result)
+            return result;
+        if (!n)
+            return not_there(name, err);
+        n->pins++;
+        result = node_look(s, n, c->wait, err);
+        n->pins--;
+        if (result)
+            return result;
+    } while (is_lost(s, n));
     n->lookups++;
+    n->told_gen = n->row.gen;
     node_attr(s, n, ret);
     return 0;
 }
@@ -63,6 +75,8 @@ int stage_getattr(struct stage *s, const struct stage_call *c, uint64_t ino, str
     n->pins--;
     if (result)
         return result;
+    if (c->unique && !(n->row.flags & N_ORPHAN))
+        n->told_gen = n->row.gen;
     node_attr(s, n, ret);
     if (n->row.flags & N_ORPHAN)
         node_reap(s, n);

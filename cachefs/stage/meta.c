@@ -257,6 +257,8 @@ int stage_setattr(struct stage *s, const struct stage_call *c, uint64_t ino, con
     n->pins++;
     int result = node_look(s, n, c->wait, err); /* what is not set stays as it is there */
     bool clean = !(n->row.flags & N_DIRTY) && !(n->row.flags & N_ORPHAN);
+    if (result == 0 && n->row.flags & N_ORPHAN && n->told_gen != n->row.gen)
+        result = refuse(ESTALE, "removed or replaced by another writer", err);
     if (result == 0 && waits_for_store(s) && !c->wait && clean && what & ~STAGE_SET_ATIME)
         result = STAGE_WAIT;
     if (result == 0)

@@ -1,7 +1,6 @@
 /*
  * Reading an open file: from what is here, from what must be fetched, and past the stage where it
- * is full. Bytes of two contents are never given to one reader: what another writer put in the
- * file's place is taken only while nothing of the old content was given out.
+ * is full. Bytes of two contents are never given to one reader.
  */
 #include <errno.h>
 #include <string.h>
@@ -158,14 +157,14 @@ static bool may_give(struct content *c, uint64_t fh, size_t len)
     return true;
 }
 
-/* The store has another object than the one that was opened. Nothing of that one was given out yet,
- * so the reader may have the new one. 0: try again. */
+/* The store has another object than the one that was opened: who opens it again shall find that
+ * one. 0: it goes on in the handle, which was opened to write. */
 static int look_again(struct content *c, uint64_t fh, bool wait, struct err *err)
 {
     struct stage *s = c->stage;
     struct node *n = c->node;
     ACQUIRE(&s->lock);
-    if (n->row.gen == c->gen && !n->given && n->parent && !(n->row.flags & N_DIRTY)) {
+    if (n->row.gen == c->gen && n->parent && !(n->row.flags & N_DIRTY)) {
         struct node *folder = n->parent;
         folder->pins++;
         n->pins++;

@@ -342,6 +342,8 @@ static int same_still(struct stage *s, const char *key, const struct record *row
 int remote_read(struct stage *s, const char *key, const struct record *row, uint64_t off, void *buf,
                 uint32_t len, struct err *err)
 {
+    if (!*key)
+        return err_set(err, ERR_STALE, "read a file that was removed: what is not here is gone");
     const struct fetch_get g = {.store = s->conf.store,
                                 .key = key,
                                 .key_len = strlen(key),

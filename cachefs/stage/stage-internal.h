@@ -85,17 +85,16 @@ struct node {
     struct content *content;                       /* while somebody uses it */
     uint64_t lookups;
     bool known_before;  /* to the kernel, perhaps: in an earlier life, whose lookups are not here */
+    uint64_t told_gen;  /* the kernel was told the attributes of this one, asking for them */
     uint64_t same_back; /* so many generations back the content was the beginning of this one */
-    unsigned opens;
-    unsigned folders; /* among its children */
-    unsigned pins;    /* users of the pointer itself */
-    bool held;        /* `opens` holds a reference on the content */
+    unsigned opens, writers; /* handles; those that may change it */
+    unsigned folders;        /* among its children */
+    unsigned pins;           /* users of the pointer itself */
+    bool held;               /* `opens` holds a reference on the content */
     bool in_names, in_drop, in_dirty, queued, busy, failed, foreign_told;
-    /* Another writer replaced it while somebody had it open: the kernel's pages stay his. */
-    bool past_pages;
     bool unfetched; /* it failed, and so did fetching it for who waits for its key */
-    /* Bytes of this generation were given to readers (or may have been, in an earlier life): from
-     * then on an open file that another writer replaces is stale. */
+    /* This generation was opened to be read (or may have been, in an earlier life): who has it open
+     * does not go on in what another writer replaces it by. */
     bool given;
     bool again;        /* wanted anew while a try was under way: that one's failure is no answer */
     bool fetch_first;  /* an orphan that is open: its content comes here before its object goes */

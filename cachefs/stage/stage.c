@@ -160,6 +160,7 @@ static void judge_node(struct stage *s, struct node *n, bool same_boot)
         return;
     struct node *parent = node_of(s, n->row.parent);
     n->given = n->known_before = !s->conf.fresh;
+    n->told_gen = n->row.gen;
     bool orphan = n->row.flags & N_ORPHAN;
     if (!orphan && (!parent || !node_is_folder(parent) || child_of(s, parent, n->row.name) ||
                     node_is_below(parent, n)))

@@ -198,15 +198,13 @@ static inline bool open_changes(int flags)
 
 /* `flags` of open(2). A handle's number is good in the next life too: it says inode, the way it was
  * opened, and the generation of the content, so that a reader whose file another writer replaced
- * gets ESTALE; one who was given no byte of it yet goes on in the new one, unless that is shorter.
+ * gets ESTALE. What is opened is what the kernel was last told of by stage_lookup() or
+ * stage_getattr(): ESTALE, if it is something else by now, has it look the name up and open that.
  * O_TRUNC and O_EXCL are done here. Two handles on one file share its content. */
 int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
                  mode_t mode, int flags, struct stage_attr *ret, uint64_t *ret_fh, struct err *err);
 int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, int flags,
                     uint64_t *ret_fh, struct err *err);
-/* Is the handle to go past the pages of the kernel? They are of an inode: what one reads who opened
- * a file after another writer replaced it would be found there by who has the former one open. */
-bool stage_past_pages(struct stage *s, uint64_t fh);
 /* Fills `buf`; *ret_n < len only at the end of the file. */
 int stage_read(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off, void *buf,
                size_t len, size_t *ret_n, struct err *err);

@@ -365,12 +365,6 @@ int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, c
     return 0;
 }
 
-bool stage_past_pages(struct stage *s, uint64_t fh)
-{
-    (void)s;
-    (void)fh;
-    return false;
-}
 int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, int flags,
                     uint64_t *ret_fh, struct err *err)
 {

@@ -413,8 +413,9 @@ Test(down, removed_while_it_is_open)
     bench_other(&other, &b);
     in_background(&other.conf);
     bench_open(&other, true);
-    uint64_t fh = t_open(&other, t_lookup(&other, STAGE_ROOT, "read"), O_RDONLY),
-             closed = t_open(&other, t_lookup(&other, STAGE_ROOT, "closed"), O_RDONLY);
+    /* Not O_RDONLY, at which the first block comes. */
+    uint64_t fh = t_open(&other, t_lookup(&other, STAGE_ROOT, "read"), O_WRONLY),
+             closed = t_open(&other, t_lookup(&other, STAGE_ROOT, "closed"), O_WRONLY);
     ask_number(&b, "/_set?down=1");
     t_unlink(&other, STAGE_ROOT, "read");
     t_until_pending(&other, "\"path\":\"read\",\"bytes\":0,\"why\":\"");

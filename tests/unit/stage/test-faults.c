@@ -227,6 +227,13 @@ static void quick(struct stage_conf *c)
     c->refresh_ns = STAGE_EACH_LOOK;
 }
 
+static void store_anew(struct bench *b, const char *text)
+{
+    uint64_t fh = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
+    t_write(b, fh, 0, text);
+    t_close(b, fh);
+}
+
 static void check_others(struct bench *b)
 {
     struct bench o;
@@ -249,6 +256,8 @@ static void check_others(struct bench *b)
     cr_expect_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), -1);
     cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
     t_close(&o, fh);
+    store_anew(b, "third"); /* nobody has it open now: it is the same file */
+    expect_text(&o, STAGE_ROOT, "f", "third");
     for (int i = 0; i < 30000 && (!atomic_load(&told.inodes) || !atomic_load(&told.names)); i++)
         usleep(10000);
     cr_expect(atomic_load(&told.inodes) && atomic_load(&told.names));
@@ -287,50 +296,74 @@ static void expect_read(struct bench *b, uint64_t fh, uint64_t off, const char *
     cr_expect_str_eq(buf, text);
 }
 
-/* Replaced between open and the first read: nothing of the old one was given out. */
-static void check_opened_only(struct bench *b)
+static int open_errno(struct bench *b, uint64_t ino, int flags)
+{
+    struct err err = {0};
+    uint64_t fh;
+    return stage_open_file(b->s, &waits, ino, flags, &fh, &err) ? err_errno(&err) : 0;
+}
+
+/* What is opened is what the kernel was told of: else it is to ask again. */
+static void check_opened_as_told(struct bench *b)
 {
     struct bench o;
-    struct err err = {0};
-    char buf[8];
-    size_t n;
     t_file(b, STAGE_ROOT, "f", "first");
     bench_other(&o, b);
     bench_open(&o, true);
     uint64_t ino = t_lookup(&o, STAGE_ROOT, "f");
-    uint64_t fh = t_open(&o, ino, O_RDONLY), second = t_open(&o, ino, O_RDONLY);
-    cr_expect_not(stage_past_pages(o.s, fh));
-    uint64_t again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
-    t_write(b, again, 0, "longer than it was");
-    t_close(b, again);
+    store_anew(b, "longer than it was");
+    cr_expect_eq(open_errno(&o, ino, O_RDONLY), ESTALE);
+    cr_expect_eq(open_errno(&o, ino, O_WRONLY | O_TRUNC), ESTALE);
+    cr_expect_eq(t_size(&o, t_lookup(&o, STAGE_ROOT, "f")), 18);
+    uint64_t fh = t_open(&o, ino, O_RDONLY);
+    store_anew(b, "short");
     expect_read(&o, fh, 0, "longer than it was");
-    expect_read(&o, second, 0, "longer than it was");
-    cr_expect_eq(t_size(&o, ino), 18);
-    again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
-    t_write(b, again, 0, "third");
-    t_close(b, again);
+    bench_stop(&o);
+}
+
+Test(faults, replaced_before_it_is_opened)
+{
+    on_both(check_opened_as_told, lazily);
+}
+
+/* Who has it open keeps the inode, its size and its pages; for others it is another file. */
+static void check_replaced_while_open(struct bench *b)
+{
+    struct bench o;
+    struct err err = {0};
+    struct stage_attr a = {.st = {.st_size = 1}};
+    char buf[8];
+    size_t n;
+    t_file(b, STAGE_ROOT, "f", "longer than it will be");
+    bench_other(&o, b);
+    bench_open(&o, true);
+    uint64_t ino = t_lookup(&o, STAGE_ROOT, "f"), fh = t_open(&o, ino, O_RDONLY);
+    store_anew(b, "short");
     stage_set_refresh(o.s, STAGE_EACH_LOOK);
-    t_lookup(&o, STAGE_ROOT, "f");
+    uint64_t new = t_lookup(&o, STAGE_ROOT, "f");
+    cr_expect_neq(new, ino);
+    cr_expect_eq(t_size(&o, ino), 22);
     cr_expect_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), -1);
-    cr_expect_eq(err_errno(&err), ESTALE, "bytes of it were given out: %s", err.msg);
-    uint64_t third = t_open(&o, t_lookup(&o, STAGE_ROOT, "f"), O_RDONLY);
-    again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
-    t_write(b, again, 0, "4th");
-    t_close(b, again);
-    cr_expect_eq(stage_read(o.s, &waits, third, 0, buf, sizeof buf, &n, &err), -1, "shorter");
     cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
-    third = t_open(&o, t_lookup(&o, STAGE_ROOT, "f"), O_RDONLY);
-    cr_expect(stage_past_pages(o.s, third), "others have the former ones open");
+    cr_expect_eq(open_errno(&o, ino, O_RDONLY), ESTALE);
+    cr_expect_eq(open_errno(&o, ino, O_WRONLY), ESTALE, "what is written would be lost");
+    cr_expect_eq(stage_setattr(o.s, &waits, ino, &a.st, STAGE_SET_SIZE, &a, &err), -1);
+    cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
+    uint64_t second = t_open(&o, new, O_RDONLY);
+    expect_read(&o, second, 0, "short");
     t_unlink(b, STAGE_ROOT, "f");
-    cr_expect_eq(stage_read(o.s, &waits, third, 0, buf, sizeof buf, &n, &err), -1);
+    cr_expect_eq(lookup_errno(&o, STAGE_ROOT, "f"), ENOENT,
+                 "removed there, though it is open here");
+    cr_expect_eq(open_errno(&o, new, O_WRONLY), ESTALE);
+    expect_read(&o, second, 0, "short");
     t_close(&o, fh);
     t_close(&o, second);
     bench_stop(&o);
 }
 
-Test(faults, replaced_before_the_first_read)
+Test(faults, replaced_while_it_is_open)
 {
-    on_both(check_opened_only, lazily);
+    on_both(check_replaced_while_open, lazily);
 }
 
 static void check_answers(struct bench *b)

@@ -631,7 +631,7 @@ Test(files, bytes_that_the_map_does_not_know)
     ask_number(&b, "/_put/out/f?text=text");
     bench_open(&b, true);
     uint64_t ino = t_lookup(&b, STAGE_ROOT, "f");
-    fh = t_open(&b, ino, O_RDWR);
+    fh = t_open(&b, ino, O_WRONLY);
     cr_assert_eq(stage_setattr(b.s, &waits, ino, &st, STAGE_SET_SIZE, &a, NULL), 0);
     snprintf(path, sizeof path, "%s/data/%016llx", b.dir, (unsigned long long)ino);
     int fd = open(path, O_WRONLY);
