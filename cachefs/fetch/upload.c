@@ -52,6 +52,11 @@ static int put_whole(struct fetch *f, struct put *p, char ret_etag[160], struct 
     if (result == 0 && a.status / 100 == 3) {
         p->first = &a;
         result = whole_wait(f, p->store, PRIO_READER, build_put, p, SMALL_BODY, &second, NULL, err);
+    } else if (result == 0 && p->len && (store_caps(p->store) & STORE_APPENDS)) {
+        return err_set(err, ERR_TRANSIENT,
+                       "HTTP %d, and not where the bytes go: none were sent (is there a proxy on "
+                       "the way that answers by itself?)",
+                       a.status);
     }
     if (result == 0 && ret_etag)
         snprintf(ret_etag, 160, "%s", p->first ? second.etag : a.etag);

@@ -453,6 +453,24 @@ int64_t store_now_ns(const struct store *s)
     return clock_wall_ns() + ahead * (int64_t)NS_PER_S;
 }
 
+/* Of a portal to log in at, or of a proxy: with "200" it would have a write taken for done. Told by
+ * the page itself: some stores call all that they say text/html. */
+static bool is_web_page(const struct http_req *r, const struct http_answer *a, const char *body,
+                        size_t len)
+{
+    static const char *const begins[] = {"<!doctype html", "<html"};
+    if (r->method == HTTP_GET || r->method == HTTP_HEAD || a->status / 100 != 2)
+        return false;
+    while (len && strchr(" \t\r\n", *body)) {
+        body++;
+        len--;
+    }
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
+        if (len >= strlen(begins[i]) && strncasecmp(body, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
 int store_classify(struct store *s, const struct http_req *r, const struct http_answer *a,
                    const void *body, size_t body_len, enum store_again *again, struct err *err)
 {
@@ -461,6 +479,12 @@ int store_classify(struct store *s, const struct http_req *r, const struct http_
         again = &ignored;
     *again = AGAIN_NO;
     note_date(s, a);
+    if (is_web_page(r, a, body, body_len)) {
+        *again = AGAIN_BACKOFF;
+        return err_set(err, ERR_TRANSIENT,
+                       "the answer is a web page, and not the store's (is there a portal or a "
+                       "proxy on the way? check --endpoint)");
+    }
     if (!s->ops->classify)
         return cannot(s, "speak HTTP", err);
     return s->ops->classify(s, r, a, body, body_len, again, err);

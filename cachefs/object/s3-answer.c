@@ -323,10 +323,11 @@ static enum store_again how_again(struct store *s, const struct http_req *r,
     return about_key && creds_changed_since(s, r) ? AGAIN_CREDS : AGAIN_NO;
 }
 
-/* A copy or the end of an upload may fail after "200" was sent: then the root is <Error>. */
+/* A copy or the end of an upload may fail after "200" was sent: then the root is <Error>. So may
+ * any other write by way of a gateway that makes it known in the body alone. */
 static bool failed_with_200(const struct http_req *r, const void *body, size_t len)
 {
-    if (len == 0 || (r->method != HTTP_POST && !http_header_get(r, "X-Amz-Copy-Source")))
+    if (len == 0 || (r->method != HTTP_POST && r->method != HTTP_PUT))
         return false;
     cleanup_xml struct xml x;
     xml_init(&x, body, len);
