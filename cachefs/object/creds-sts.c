@@ -85,33 +85,47 @@ static int sts_refused(const struct role *role, int status, const struct bytes *
         role->arn, status, code.data ? code.data : "", words);
 }
 
-int sts_assume(struct creds *ret, const struct role *role, const struct creds *by,
-               const char *web_token, const struct http_peer *peer, struct err *err)
+/* `by`: whose keys sign the question, dated `now_s`; NULL: a token in the form proves who asks. */
+static int ask(const struct role *role, const struct creds *by, int64_t now_s,
+               const struct bytes *form, const struct http_peer *peer, struct http_answer *a,
+               struct bytes *body, struct err *err)
 {
     const char *region = role->region ? role->region : "us-east-1";
-    cleanup_wiped struct bytes form = {0}, body = {0}; /* the form may hold the token */
-    build_form(&form, role, web_token);
     cleanup_free char *url = sts_endpoint(region);
     cleanup_http_req struct http_req r;
     http_req_init(&r, HTTP_POST);
     bytes_add_str(&r.url, url);
     http_header(&r, "Content-Type", "application/x-www-form-urlencoded");
-    r.body = form.data;
-    r.body_len = form.len;
+    r.body = form->data;
+    r.body_len = form->len;
     if (by) {
         char digest[2 * SHA256_LEN + 1];
-        sha256_hex(digest, form.data, form.len);
+        sha256_hex(digest, form->data, form->len);
         struct v4_params p = {.access_key = by->access_key,
                               .secret = &by->secret,
                               .token = &by->token,
                               .region = region,
                               .service = "sts",
-                              .now_s = clock_wall_ns() / (int64_t)NS_PER_S,
+                              .now_s = now_s,
                               .payload = digest};
         v4_sign(&r, &p);
     }
+    return http_do(&r, peer, STS_TIMEOUT, STS_BODY_MAX, a, body, err);
+}
+
+int sts_assume(struct creds *ret, const struct role *role, const struct creds *by,
+               const char *web_token, const struct http_peer *peer, struct err *err)
+{
+    cleanup_wiped struct bytes form = {0}, body = {0}; /* the form may hold the token */
+    build_form(&form, role, web_token);
     struct http_answer a;
-    int result = http_do(&r, peer, STS_TIMEOUT, STS_BODY_MAX, &a, &body, err);
+    int64_t now = clock_wall_ns() / (int64_t)NS_PER_S;
+    int result = ask(role, by, now, &form, peer, &a, &body, err);
+    /* A signature of another time is refused; the refusal says what time it is there. */
+    bool refused = result == 0 && by && a.status / 100 == 4 && a.date[0];
+    time_t theirs = refused ? curl_getdate(a.date, NULL) : -1;
+    if (theirs != -1 && is_skewed((int64_t)theirs - now))
+        result = ask(role, by, theirs, &form, peer, &a, &body, err);
     if (result)
         err_wrap(err, "take a role: %s", role->arn);
     else if (a.status != 200)

@@ -221,6 +221,8 @@ int classify_code(const struct store *s, const struct http_req *r, int status,
                   const struct code_row *rows, size_t n, const char *code, const char *why,
                   enum store_again *again, struct err *err);
 
+/* Whether a request that is so far from the server's time may have been refused for that. */
+bool is_skewed(int64_t ahead_s);
 /* A skewed clock: takes over the date of `a` unless the request went by it. True: build anew. */
 bool take_server_clock(struct store *s, const struct http_req *r, const struct http_answer *a);
 

@@ -217,7 +217,7 @@ static time_t signed_at(const struct http_req *r)
     return end ? timegm(&tm) : -1;
 }
 
-static bool is_skewed(int64_t ahead)
+bool is_skewed(int64_t ahead)
 {
     return ahead <= -SKEW_ALLOWED_S || ahead >= SKEW_ALLOWED_S;
 }

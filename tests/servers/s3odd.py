@@ -10,7 +10,7 @@ What moto cannot show: it does not compute signatures (moto does, in other tests
     --skew SECONDS   this server's clock; requests dated more than 900 s away from it get RequestTimeTooSkewed
     --life SECONDS   of the credentials given out by the services below; older ones get ExpiredToken
 On the same port: IMDSv2 (/latest/…, role "reader") and AssumeRoleWithWebIdentity (POST /, token file content
-"proof"). Each request is one line of --log: METHOD TARGET ACCESS-KEY STATUS.
+"proof"), and AssumeRole, signed within 900 s. Each request is one line of --log: METHOD TARGET ACCESS-KEY STATUS.
 """
 import argparse
 import datetime
@@ -84,14 +84,16 @@ class Odd(http.server.BaseHTTPRequestHandler):
 
     # --- who asks, where and when
 
+    def dated(self):
+        return datetime.datetime.strptime(self.headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc).timestamp()
+
     def judge(self):
         options = self.server.options
         found = re.match(r"AWS4-HMAC-SHA256 Credential=([^/]+)/\d+/([^/]+)/s3/aws4_request,", self.headers.get("Authorization", ""))
         if not found:
             raise Refusal(403, "AccessDenied")
         self.access, region = found[1], found[2]
-        dated = datetime.datetime.strptime(self.headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
-        if abs(dated.timestamp() - self.now()) > 900:
+        if abs(self.dated() - self.now()) > 900:
             raise Refusal(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.")
         if options.region and region != options.region:
             if options.redirect == 400:
@@ -134,7 +136,10 @@ class Odd(http.server.BaseHTTPRequestHandler):
 
     def assume_role(self):
         form = dict(urllib.parse.parse_qsl(self.body.decode()))
-        if form.get("Action") != "AssumeRoleWithWebIdentity" or form.get("WebIdentityToken") != "proof":
+        if form.get("Action") == "AssumeRole":
+            if abs(self.dated() - self.now()) > 900:
+                raise Refusal(403, "SignatureDoesNotMatch", "Signature expired")
+        elif form.get("Action") != "AssumeRoleWithWebIdentity" or form.get("WebIdentityToken") != "proof":
             raise Refusal(400, "InvalidIdentityToken", "the token is not ours")
         access, until = self.give("STS")
         text = f"""<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>{access}</AccessKeyId>
