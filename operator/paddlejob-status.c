@@ -100,17 +100,28 @@ static bool say_what_holds_up(struct job *j)
 }
 
 /* Where nothing else keeps a job from having its pods, they are made with this very decision. Those
- * that the API server refuses (a quota, the level of the namespace) are told in events. */
+ * that the API server refuses (a quota, the level of the namespace) are told in events; so is what
+ * keeps a node from starting one, as a volume that cannot be mounted. */
 static void say_what_is_missing(struct job *j)
 {
-    if (view_now(j->v) - part_condition_since(&j->conditions, "PodsReady", "False") < MISSING_S)
-        return;
+    int64_t since = part_condition_since(&j->conditions, "PodsReady", "False");
+    bool late = view_now(j->v) - since >= MISSING_S;
     for (int r = 0; r < ROLE_N; r++)
-        for (size_t i = 0; i < j->roles[r].n; i++)
-            if (!j->roles[r].pods[i].object)
+        for (size_t i = 0; i < j->roles[r].n; i++) {
+            const struct job_pod *p = &j->roles[r].pods[i];
+            bool waits = p->state == POD_STARTING && !p->ip;
+            if (late && !p->object)
                 job_says(j,
                          "pod %s is not there yet (kubectl describe pdj %s tells what is refused)",
-                         j->roles[r].pods[i].name, j->name);
+                         p->name, j->name);
+            else if (late && waits)
+                job_says(j,
+                         "pod %s has not started yet (kubectl describe pod %s tells what it waits "
+                         "for)",
+                         p->name, p->name);
+            else if (waits)
+                job_again(j, since + MISSING_S - view_now(j->v));
+        }
 }
 
 /* --- conditions ------------------------------------------------------------------------------- */

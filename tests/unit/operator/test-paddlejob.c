@@ -120,6 +120,14 @@ static const struct {
          "\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodsReady\",\"status\":\"False\","
          "\"lastTransitionTime\":\"2026-11-21T23:59:00Z\"}]") OBJECTS END,
      0, 0},
+    /* Its node cannot mount a volume of it, say. */
+    {"pdj-does-not-start",
+     JOB "{" WORKERS(2) "}" STATUS(
+         "\"phase\":\"Starting\",\"conditions\":[{\"type\":\"PodsReady\",\"status\":\"False\","
+         "\"lastTransitionTime\":\"2026-11-21T23:59:00Z\"}]")
+         OBJECTS POD("worker", 0, "", ON_NODE, WAITS("10.0.0.1")) "," POD("worker", 1, "", ON_NODE,
+                                                                          PENDING) END,
+     0, 0},
     {"pdj-set-goes",
      JOB ARTICLE OBJECTS
      "{\"apiVersion\":\"batch.paddlepaddle.org/v1alpha1\",\"kind\":\"SampleSet\",\"metadata\":{"
