@@ -223,8 +223,11 @@ static bool claim_samples(struct job *j)
     /* A set is only Ready when that of its own namespace is bound. */
     if (pvc && (strcmp(ns, j->ns) == 0 || is_bound(j, pvc)))
         return true;
-    job_says(j, "waits until SampleSet %s/%s has its claim in this namespace%s", ns, name,
-             pvc ? ", bound" : "");
+    job_says(
+        j,
+        "waits until SampleSet %s/%s has its claim in this namespace%s (kubectl -n %s describe "
+        "sampleset %s tells whether it is refused)",
+        ns, name, pvc ? ", bound" : "", ns, name);
     part_condition(&j->conditions, "SamplesReady", "False", pvc ? "NotBound" : "NoClaim",
                    pvc ? "the claim of SampleSet %s/%s in namespace %s is not bound yet"
                        : "SampleSet %s/%s has no claim in namespace %s yet",
