@@ -289,7 +289,8 @@ Test(parts, written_while_they_are_fetched)
     bench_other(&other, &b);
     other.conf.commit = COMMIT_BACKGROUND;
     bench_open(&other, true);
-    struct reader r = {&other, t_open(&other, t_lookup(&other, STAGE_ROOT, "f"), O_RDWR)};
+    /* Not O_RDWR, at which the first block comes. */
+    struct reader r = {&other, t_open(&other, t_lookup(&other, STAGE_ROOT, "f"), O_WRONLY)};
     pthread_t thread;
     ask_number(&b, "/_set?park=1");
     cr_assert_eq(pthread_create(&thread, NULL, read_the_first, &r), 0);
