@@ -55,6 +55,8 @@ struct catalog_builder {
     int64_t *previous_source; /* index in `previous` of the source with the same URI, or -1 */
     struct bytes key, packed; /* of the row being added */
     size_t memory;
+    catalog_stop_fn *stop; /* or NULL */
+    void *stop_arg;
 
     struct sorter *rows;    /* path -> packed_row */
     struct sorter *bad;     /* path as the store has it -> why */
@@ -95,7 +97,8 @@ struct tree_ops {
     /* A row that is left out; NULL: was told in an earlier pass. */
     int (*bad)(void *arg, const struct bytes *key, const char *why, struct err *err);
 };
-int tree_pass(struct sorter *rows, const struct tree_ops *ops, void *arg, struct err *err);
+/* Over all rows; ends where the builder is told to stop. */
+int tree_pass(struct catalog_builder *b, const struct tree_ops *ops, void *arg, struct err *err);
 
 /* --- list.c --- */
 

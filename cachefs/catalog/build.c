@@ -134,6 +134,12 @@ void catalog_builder_memory(struct catalog_builder *b, size_t bytes)
     sorter_set_memory(b->rows, bytes);
 }
 
+void catalog_builder_stop(struct catalog_builder *b, catalog_stop_fn *stop, void *arg)
+{
+    b->stop = stop;
+    b->stop_arg = arg;
+}
+
 void catalog_builder_free(struct catalog_builder *b)
 {
     if (!b)

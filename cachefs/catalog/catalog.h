@@ -229,6 +229,11 @@ int catalog_builder_take(struct catalog_builder *b, struct catalog *from, struct
  * row. */
 void catalog_builder_memory(struct catalog_builder *b, size_t bytes);
 
+/* Asked now and then while the version is finished, which takes microseconds a row: true ends it
+ * (ERR_CANCELLED), and there is no new version. */
+typedef bool catalog_stop_fn(void *arg);
+void catalog_builder_stop(struct catalog_builder *b, catalog_stop_fn *stop, void *arg);
+
 /* Of samples; folders are not counted. */
 struct catalog_diff_counts {
     uint64_t added, changed, removed;

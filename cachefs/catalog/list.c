@@ -194,7 +194,7 @@ int list_resolve(struct catalog_builder *b, struct err *err)
     struct list_join j;
     b->meant = xmalloc(b->list_lines + 1);
     memset(b->meant, READINGS, b->list_lines + 1);
-    if (list_join_begin(&j, b, err) < 0 || tree_pass(b->rows, &ops, &j, err) < 0)
+    if (list_join_begin(&j, b, err) < 0 || tree_pass(b, &ops, &j, err) < 0)
         return -1;
     for (uint64_t i = 0; i < b->list_lines; i++)
         if (b->meant[i] == READINGS)

@@ -216,7 +216,7 @@ static int plan_pass(struct plan *p, struct err *err)
         digest_source(p->digest, p->b->uris[i], p->b->ats[i]);
     if (p->b->previous && step_before(p, err) < 0)
         return -1;
-    if (list_join_begin(&p->list, p->b, err) < 0 || tree_pass(p->b->rows, &ops, p, err) < 0 ||
+    if (list_join_begin(&p->list, p->b, err) < 0 || tree_pass(p->b, &ops, p, err) < 0 ||
         list_join_end(&p->list, err) < 0 || pass_before(p, NULL, NULL, err) < 0)
         return -1;
     return hash_bad(p, err);

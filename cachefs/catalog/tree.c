@@ -8,6 +8,8 @@
 
 #include "mem.h"
 
+#define LOOK_EVERY 4096 /* paths between two looks at the stop flag */
+
 struct open_folder {
     size_t key_len;
     uint64_t index;
@@ -175,26 +177,34 @@ static int place_group(struct tree *t, struct err *err)
     return t->ops->sample(t->arg, &t->key, t->open[t->n_open - 1].index, &t->row, err);
 }
 
-static int run(struct tree *t, struct err *err)
+static int look_up(const struct catalog_builder *b, struct err *err)
+{
+    if (b->stop && b->stop(b->stop_arg))
+        return err_set(err, ERR_CANCELLED, "the catalog in %s was told to stop being built",
+                       b->dir);
+    return 0;
+}
+
+static int run(struct tree *t, const struct catalog_builder *b, struct err *err)
 {
     int got;
     if (enter_folder(t, 0, err) < 0)
         return -1;
-    while ((got = next_group(t, err)) > 0)
-        if (place_group(t, err) < 0)
+    for (uint64_t n = 0; (got = next_group(t, err)) > 0; n++)
+        if ((n % LOOK_EVERY == 0 && look_up(b, err)) || place_group(t, err) < 0)
             return -1;
     while (got == 0 && t->n_open > 0)
         got = leave_folder(t, err);
     return got;
 }
 
-int tree_pass(struct sorter *rows, const struct tree_ops *ops, void *arg, struct err *err)
+int tree_pass(struct catalog_builder *b, const struct tree_ops *ops, void *arg, struct err *err)
 {
-    struct tree t = {.rows = rows, .ops = ops, .arg = arg};
+    struct tree t = {.rows = b->rows, .ops = ops, .arg = arg};
     int rc = -1;
-    if (sorter_rewind(rows, err) == 0) {
-        t.more = sorter_next(rows, &t.ahead, err);
-        rc = run(&t, err);
+    if (sorter_rewind(b->rows, err) == 0) {
+        t.more = sorter_next(b->rows, &t.ahead, err);
+        rc = run(&t, b, err);
     }
     bytes_release(&t.key);
     bytes_release(&t.path);

@@ -216,7 +216,7 @@ static int write_rows(struct writer *w, struct err *err)
         rewind(w->b->old_ids);
     if (list_join_begin(&w->list, w->b, err) < 0)
         return -1;
-    return tree_pass(w->b->rows, &ops, w, err);
+    return tree_pass(w->b, &ops, w, err);
 }
 
 /* --- numbers --------------------------------------------------------------------------------- */

@@ -20,10 +20,16 @@ struct scanning {
     bool own_folder; /* the source has a .sampan of its own */
 };
 
+static bool told_to_stop(void *arg)
+{
+    const struct scanning *s = arg;
+    const atomic_bool *stop = s->scan->stop, *caller = s->scan->conf->stop;
+    return (stop && atomic_load(stop)) || (caller && atomic_load(caller));
+}
+
 static int look_up(struct scanning *s, struct err *err)
 {
-    const atomic_bool *stop = s->scan->stop, *caller = s->scan->conf->stop;
-    if ((stop && atomic_load(stop)) || (caller && atomic_load(caller)))
+    if (told_to_stop(s))
         return err_set(err, ERR_CANCELLED, "the scan was told to stop");
     uint64_t now = clock_mono_ns();
     if (s->scan->progress && now - s->said_ns >= SAY_EVERY_NS) {
@@ -122,12 +128,6 @@ static int list_sources(struct scanning *s, struct err *err)
     return 0;
 }
 
-static bool told_to_stop(void *arg)
-{
-    const struct scanning *s = arg;
-    return atomic_load(s->scan->conf->stop);
-}
-
 static int list_until_stopped(struct scanning *state, struct err *err)
 {
     struct fetch_stopper stopper = {
@@ -181,6 +181,7 @@ int scan_run(const struct scan *s, char **ret_file, struct catalog_diff_counts *
     struct catalog_diff_counts diff = {0};
     if (catalog_folder(s->conf, &folder, err) || scan_builder(s, folder.data, &state.builder, err))
         return -1;
+    catalog_builder_stop(state.builder, told_to_stop, &state);
     int rc = list_until_stopped(&state, err);
     if (!rc)
         rc = number_by_list(&state, err);

@@ -254,6 +254,38 @@ Test(versions, a_builder_that_is_given_up_leaves_nothing)
     cr_expect_eq(count_files(""), 2, "only . and ..");
 }
 
+static bool stop_at_last(void *arg)
+{
+    int *left = arg;
+    return --*left == 0;
+}
+
+Test(versions, one_that_is_told_to_stop_is_not_made)
+{
+    struct catalog *before = version(NULL, "a/1 1 10 e1\n");
+    int stopped = 0;
+    for (bool made = false; !made;) {
+        struct err e = {0};
+        struct catalog *now;
+        struct catalog_builder *b = builder(before);
+        cleanup_free char *file = NULL;
+        int left = stopped + 1;
+        catalog_builder_stop(b, stop_at_last, &left);
+        add_rows(b, "a/1 1 10 e1\na/2 2 20 e2\n");
+        made = catalog_builder_finish(b, NULL, &file, NULL, &e) == 0;
+        catalog_builder_free(b);
+        stopped += !made;
+        cr_expect(made || e.class == ERR_CANCELLED, "%s", e.msg);
+        cr_expect_eq(count_files(".catalog"), made ? 2 : 1);
+        cr_expect_eq(count_files("-catalog"), 0);
+        cr_assert_eq(catalog_current(&now, folder_name(), NULL), 0);
+        cr_expect_eq(catalog_info(now)->samples, made ? 2 : 1);
+        catalog_unref(now);
+    }
+    cr_expect_geq(stopped, 2, "planning and writing were told");
+    catalog_unref(before);
+}
+
 Test(versions, tidying_takes_what_was_being_built)
 {
     static const char *const names[] = {".build-1-catalog", ".build-999999-next-id",

@@ -203,6 +203,33 @@ Test(scan, publishes_and_counts)
     world_free(&w);
 }
 
+static void stop_when_all_is_listed(void *arg, const char *what, uint64_t done, uint64_t total)
+{
+    (void)done, (void)total;
+    if (strcmp(what, "sort") == 0)
+        atomic_store((atomic_bool *)arg, true);
+}
+
+Test(scan, is_stopped_when_all_is_listed_too)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct scan_result r;
+    struct err err = {0};
+    atomic_bool stop = false;
+    world_new(&w);
+    put_some(&w);
+    world_conf(&w, &conf);
+    conf.stop = &stop;
+    cr_assert_eq(volume_scan(&conf, NULL, stop_when_all_is_listed, &stop, &r, &err), -1);
+    cr_expect_eq(err.class, ERR_CANCELLED, "%s", err.msg);
+    atomic_store(&stop, false);
+    cr_assert_eq(volume_scan(&conf, NULL, NULL, NULL, &r, &err), 0, "%s", err.msg);
+    cr_expect_eq(r.diff.added, 3);
+    free(r.file);
+    world_free(&w);
+}
+
 static char *scan_elsewhere(const struct world *w, const char *name)
 {
     struct volume_conf conf;
