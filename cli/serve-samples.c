@@ -189,9 +189,11 @@ static void stop(struct mount *m)
     frontend_stop(m->frontend);
 }
 
+/* Clients that still wait for a scan or a warmup are answered soon: they are waited for. */
 static void detach(struct mount *m)
 {
     frontend_detach(m->frontend);
+    volume_wind_up(m->volume);
 }
 
 static void leave(struct mount *m)

@@ -158,15 +158,18 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
     return 0;
 }
 
+void volume_wind_up(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    atomic_store(&v->closing, true);
+    v->warm.stop = true;
+    cond_broadcast(&v->changed);
+}
+
 /* Ends the threads that begin work of their own. */
 static void stop_threads(struct volume *v)
 {
-    {
-        ACQUIRE(&v->lock);
-        atomic_store(&v->closing, true);
-        v->warm.stop = true;
-        cond_broadcast(&v->changed);
-    }
+    volume_wind_up(v);
     arrival_stop(v);
     if (v->peers)
         peer_stop(v->peers);

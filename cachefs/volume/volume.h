@@ -90,6 +90,9 @@ typedef void volume_progress_fn(void *arg, const char *what, uint64_t done, uint
 struct volume;
 int volume_open(struct volume **ret, const struct volume_conf *conf, volume_progress_fn *progress,
                 void *arg, struct err *err);
+/* What takes long (scans, warmups) ends soon, with ERR_CANCELLED; reads go on. Before
+ * volume_close(), where somebody waits for such a thing first. */
+void volume_wind_up(struct volume *v);
 void volume_close(struct volume *v);
 
 /* The version now served; the caller gets a reference. */

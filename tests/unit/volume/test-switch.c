@@ -230,6 +230,24 @@ Test(scan, is_stopped_when_all_is_listed_too)
     world_free(&w);
 }
 
+Test(scan, none_is_made_when_a_volume_winds_up_and_reads_go_on)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct err err = {0};
+    world_new(&w);
+    put_some(&w);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    put_file(&w, "c/4.jpg", 4000, 4);
+    volume_wind_up(v);
+    cr_expect_eq(volume_rescan(v, NULL, &err), -1);
+    cr_expect_eq(err.class, ERR_CANCELLED, "%s", err.msg);
+    check_file(v, "a/1.jpg", 1000, 1);
+    volume_close(v);
+    world_free(&w);
+}
+
 static char *scan_elsewhere(const struct world *w, const char *name)
 {
     struct volume_conf conf;
