@@ -429,14 +429,13 @@ int jobstore_recover(struct jobstore *s, struct err *err)
 
 int jobstore_forget(struct jobstore *s, int64_t ended_before, struct err *err)
 {
-#define OLD "ended>0 AND ended<?" /* by the index: what ended later is not looked at */
-    const char *const sql[] = {"DELETE FROM part WHERE id IN (SELECT id FROM job WHERE " OLD ")",
-                               "DELETE FROM wish WHERE id IN (SELECT id FROM job WHERE " OLD ")",
-                               "DELETE FROM job WHERE " OLD};
-    for (size_t i = 0; i < sizeof sql / sizeof sql[0]; i++)
-        if (change(s, err, sql[i], "i", ended_before))
-            return -1;
-    return 0;
+#define OLD    "ended>0 AND ended<?" /* by the index: what ended later is not looked at */
+#define OF_OLD " WHERE id IN (SELECT id FROM job WHERE " OLD ")"
+    return change(s, err, "DELETE FROM part" OF_OLD, "i", ended_before) ||
+                   change(s, err, "DELETE FROM wish" OF_OLD, "i", ended_before) ||
+                   change(s, err, "DELETE FROM job WHERE " OLD, "i", ended_before)
+               ? -1
+               : 0;
 }
 
 int jobstore_count(struct jobstore *s, uint64_t ret[JOB_STATES], struct err *err)
