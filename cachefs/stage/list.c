@@ -236,7 +236,6 @@ static void add_found(struct stage *s, struct node *folder, const struct found *
     n->mark = s->marks;
     node_link(s, folder, n);
     journal_put(s, n, NULL);
-    tell_change(s, folder->row.ino, f->name);
 }
 
 /* Something is here, below or in it, that the store does not have. */
@@ -293,7 +292,7 @@ static void make_way(struct stage *s, struct node *n, const struct found *f)
     struct node *folder = n->parent;
     n->row.gen++;
     n->same_back = 0;
-    node_lose(s, n);
+    node_lose(s, n); /* which tells the name */
     add_found(s, folder, f);
 }
 
@@ -384,10 +383,12 @@ static void merge(struct stage *s, struct node *folder, const struct collected *
             struct node *n = child_of(s, folder, f->name);
             if (is_going(s, &prefix, f, moment) && !(n && node_is_folder(n) && f->folder))
                 continue;
-            if (n)
+            if (n) {
                 merge_known(s, n, f, moment);
-            else
+            } else {
                 add_found(s, folder, f);
+                tell_change(s, folder->row.ino, f->name);
+            }
         }
     sweep(s, folder, moment);
     bool first = tx && !(folder->row.flags & N_LISTED);
