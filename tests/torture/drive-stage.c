@@ -140,18 +140,34 @@ static int close_handle(struct drive *d, uint64_t fh, struct err *err)
     return stage_flush(d->s, &waits, fh, err) || stage_release(d->s, &waits, fh, err) ? -1 : 0;
 }
 
+/* As the kernel does: what is another file by now is looked up once more. */
+static int look_and_open(struct drive *d, const char *name, int flags, uint64_t *ret_fh,
+                         uint64_t *ret_size, struct err *err)
+{
+    struct stage_attr a;
+    int rc = -1;
+    for (int i = 0; i < 2 && rc; i++) {
+        *err = (struct err){0};
+        if (stage_lookup(d->s, &waits, STAGE_ROOT, name, &a, err))
+            return -1;
+        *ret_size = (uint64_t)a.st.st_size;
+        rc = stage_open_file(d->s, &waits, a.st.st_ino, flags, ret_fh, err);
+        stage_forget(d->s, a.st.st_ino, 1);
+        if (rc && err->class != ERR_STALE)
+            break;
+    }
+    return rc;
+}
+
 static int make(struct drive *d, const char *name, int flags, uint64_t *ret_fh, uint64_t *ret_size,
                 struct err *err)
 {
     struct stage_attr a;
-    struct err none = {0};
-    if (stage_lookup(d->s, &waits, STAGE_ROOT, name, &a, &none))
+    if (stage_lookup(d->s, &waits, STAGE_ROOT, name, &a, NULL))
         return stage_create(d->s, &waits, STAGE_ROOT, name, 0644, O_RDWR | O_CREAT, &a, ret_fh,
                             err);
-    *ret_size = (uint64_t)a.st.st_size;
-    int rc = stage_open_file(d->s, &waits, a.st.st_ino, O_RDWR | flags, ret_fh, err);
     stage_forget(d->s, a.st.st_ino, 1);
-    return rc;
+    return look_and_open(d, name, O_RDWR | flags, ret_fh, ret_size, err);
 }
 
 /* In three pieces, so that there are moments at which it is half of what it will be. */
@@ -382,7 +398,7 @@ static bool export_one(void *arg, const char *name, const struct stage_attr *att
     struct export *x = arg;
     struct err err = {0};
     cleanup_free char *path = xasprintf("%s/%s", x->folder, name);
-    uint64_t fh;
+    uint64_t fh, size;
     (void)cookie;
     if (S_ISDIR(attr->st.st_mode))
         return true;
@@ -391,7 +407,7 @@ static bool export_one(void *arg, const char *name, const struct stage_attr *att
         err_sys(&x->err, errno, "write %s", path);
         return false;
     }
-    if (!stage_open_file(x->d->s, &waits, attr->st.st_ino, O_RDONLY, &fh, &err)) {
+    if (!look_and_open(x->d, name, O_RDONLY, &fh, &size, &err)) {
         export_bytes(x, fh, fd, &err);
         close_handle(x->d, fh, err.class ? NULL : &err);
     }
