@@ -72,6 +72,19 @@ int control_connect(const char *socket_path, int *ret_sock, struct err *err)
     return connect_within(socket_path, 0, ret_sock, err);
 }
 
+static int bind_at(int sock, const struct sockaddr_un *address, const char *path, struct err *err)
+{
+    if (bind(sock, (const struct sockaddr *)address, sizeof *address) == 0)
+        return 0;
+    int code = errno;
+    if (code == EPERM || code == EOPNOTSUPP)
+        return err_set(err, ERR_LIMIT,
+                       "control socket: %s: its file system takes no sockets (give a cache folder "
+                       "on a local disk)",
+                       path);
+    return err_sys(err, code, "control socket: %s", path);
+}
+
 /* In the place of whatever is there. */
 static int listen_at(const char *socket_path, mode_t mode, int *ret_sock, struct err *err)
 {
@@ -84,8 +97,11 @@ static int listen_at(const char *socket_path, mode_t mode, int *ret_sock, struct
     if (sock < 0)
         return err_sys(err, errno, "control socket");
     /* The mode of the new file comes from the socket's own mode before bind(). */
-    if (fchmod(sock, mode) || bind(sock, (struct sockaddr *)&address, sizeof address) ||
-        chmod(address.sun_path, mode) || listen(sock, 64))
+    if (fchmod(sock, mode))
+        return err_sys(err, errno, "control socket: %s", socket_path);
+    if (bind_at(sock, &address, socket_path, err))
+        return -1;
+    if (chmod(address.sun_path, mode) || listen(sock, 64))
         return err_sys(err, errno, "control socket: %s", socket_path);
     *ret_sock = take_fd(&sock);
     return 0;
