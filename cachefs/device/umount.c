@@ -224,6 +224,14 @@ static void hush(const char *mountpoint)
  * server that is merely slow, or stopped, lets it wait: so a process of its own asks.
  */
 enum answer { ANSWER_NONE, ANSWER_DEAD, ANSWER_OTHER };
+
+/* The second where the last that held the device went while the question waited there: a process
+ * that helped the server ends a moment after it. */
+static bool is_of_the_dead(int error)
+{
+    return error == ENOTCONN || error == ECONNABORTED;
+}
+
 static enum answer ask(const char *path)
 {
     struct statfs fs;
@@ -231,7 +239,7 @@ static enum answer ask(const char *path)
     pid_t pid = fork();
 
     if (pid == 0)
-        _exit(statfs(path, &fs) < 0 && errno == ENOTCONN ? ANSWER_DEAD : ANSWER_OTHER);
+        _exit(statfs(path, &fs) < 0 && is_of_the_dead(errno) ? ANSWER_DEAD : ANSWER_OTHER);
     if (pid < 0)
         return ANSWER_OTHER;
     cleanup_close int handle = pidfd_open(pid, 0);
