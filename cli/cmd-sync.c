@@ -277,6 +277,9 @@ static int check(const struct conf *conf, const struct sync_options *o, struct e
         return err_set(err, ERR_USAGE, "--repack: goes with --pack");
     if (!o->worker && o->token_file && conf_origin_of(conf, "token-file") == CONF_CLI)
         return err_set(err, ERR_USAGE, "--token-file: goes with --worker");
+    if (o->worker && conf_origin_of(conf, "memory") == CONF_CLI)
+        return err_set(err, ERR_USAGE,
+                       "--worker goes with no --memory: the servers have their own");
     if (!o->delete_dst && o->allow_empty && conf_origin_of(conf, "allow-empty") == CONF_CLI)
         return err_set(err, ERR_USAGE, "--allow-empty: goes with --delete-dst");
     return 0;

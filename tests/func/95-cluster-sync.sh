@@ -42,6 +42,7 @@ refused 2 "no --pack" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker
 # what the servers cannot be told is refused, not left out: they would write and delete as another user
 refused 2 "no --webhdfs-user" sampan sync "webhdfs://127.0.0.1:1/a" "s3://$BUCKET/x" --worker "$hosts" --webhdfs-user alice
 refused 2 "no --webhdfs-port" sampan sync "hdfs://127.0.0.1/a" "s3://$BUCKET/x" --worker "$hosts" --webhdfs-port 9871
+refused 2 "no --memory" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker "$hosts" --memory 1GiB
 refused 2 "no --requester-pays" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker "$hosts" --requester-pays
 # a worker's failure is the command's
 code=0
