@@ -32,6 +32,14 @@ can_mount() {
 }
 
 start_server() {
+    local tries=1
+    until serve; do # the port may have gone to somebody else meanwhile
+        [ $((tries++)) -lt 3 ] || { echo "demo: the web server does not answer: $(tail -1 "$T/nginx.err")" >&2; exit 1; }
+    done
+    url="http://127.0.0.1:$(cat "$T/port")/manifest.tsv"
+}
+
+serve() { # until it answers, or has ended
     local port
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     cat >"$T/nginx.conf" <<CONF
@@ -46,14 +54,16 @@ http {
 CONF
     nginx -p "$T" -c "$T/nginx.conf" 2>>"$T/nginx.err" &
     server=$!
-    "$TOOLS/delay" "$port" "$one_way_ms" >"$T/port" &
-    relay=$!
-    for _ in $(seq 100); do
-        [ -s "$T/port" ] && curl -s -o "$T/up" "http://127.0.0.1:$port/manifest.tsv" && break
+    until curl -sf -o "$T/up" "http://127.0.0.1:$port/manifest.tsv"; do
+        kill -0 "$server" 2>/dev/null || return 1
         sleep 0.05
     done
-    [ -e "$T/up" ] || { echo "demo: the web server does not answer: $(tail -1 "$T/nginx.err")" >&2; exit 1; }
-    url="http://127.0.0.1:$(cat "$T/port")/manifest.tsv"
+    "$TOOLS/delay" "$port" "$one_way_ms" >"$T/port" &
+    relay=$!
+    until [ -s "$T/port" ]; do
+        kill -0 "$relay" 2>/dev/null || return 1
+        sleep 0.05
+    done
 }
 
 # Takes the files below a folder out of the page cache; needs no privilege.

@@ -49,3 +49,11 @@ printf '#!/bin/sh\necho no such luck >&2\nexit 1\n' >"$T/bin/nginx"
 chmod +x "$T/bin/nginx"
 ! PATH="$T/bin:$PATH" "$demo" >"$T/said" 2>&1 || fail "it works without a web server"
 grep -q "web server does not answer: no such luck" "$T/said" || fail "it says: $(cat "$T/said")"
+# One whose port has gone to somebody else meanwhile is given another.
+cat >"$T/bin/nginx" <<SH
+#!/bin/sh
+[ -e "$T/tried" ] || { touch "$T/tried"; exit 1; }
+exec $(command -v nginx) "\$@"
+SH
+PATH="$T/bin:$PATH" "$demo" >"$T/said" 2>&1 || fail "the demo: $(cat "$T/said")"
+grep -q "Every byte is equal" "$T/said" || fail "it says: $(cat "$T/said")"
