@@ -462,11 +462,13 @@ Test(damage, folders_of_others_are_refused)
     r.conf.set_id = "set#1";
 
     char *own = (char *)r.conf.dir;
-    r.conf.dir = "/tmp/sampan-cache-owner";
+    char owner[] = "/tmp/sampan-cache-owner-XXXXXX";
+    cr_assert(mkdtemp(owner));
+    r.conf.dir = owner;
     unlink(rig_path(&r, "sampan-cache"));
     cr_assert_eq(rig_try_open(&r, &err), -1);
     cr_assert(strstr(err.msg, "is not empty and not a cache of ours"), "%s", err.msg);
-    rig_remove(r.conf.dir);
+    rig_remove(owner);
     r.conf.dir = own;
     rig_end(&r);
 }
