@@ -5,7 +5,7 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/operator.sh"
 own_world
-operator_story 120 <<'PY'
+operator_story <<'PY'
 import socket
 
 asked = []

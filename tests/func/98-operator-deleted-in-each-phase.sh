@@ -8,7 +8,7 @@ for set in good ss-{unbound,bound,mount,syncing,syncfailed,partialready,ready}; 
     hosts+=("$set-runtime-"{0,1,2}".$set-runtime-service.default")
 done
 own_world "${hosts[@]}"
-operator_story 300 <<'PY'
+operator_story <<'PY'
 import yaml
 
 # --- what the phases need beside the cluster: an etcd that takes all, and nodes that elastic workers alone want

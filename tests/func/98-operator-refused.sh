@@ -4,7 +4,7 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/operator.sh"
 own_world shared-runtime-0.shared-runtime-service.default
-operator_story 150 <<'PY'
+operator_story <<'PY'
 def refused(path):
     kube.control(fail={"status": 403, "n": 10**6, "method": "POST", "path": path})
 

@@ -8,7 +8,7 @@
 long=$(printf 'n%.0s' {1..63})
 own_world {good,wide,picky}-runtime-{0,1}.{good,wide,picky}-runtime-service.default
 export long
-operator_story "$([ -n "${SLOW:-}" ] && echo 300 || echo 150)" <<'PY'
+operator_story <<'PY'
 KEYS = "/api/v1/namespaces/default/secrets"
 kube = World(ends=False)
 kube.nodes(2)
