@@ -44,7 +44,7 @@ struct volume {
     struct catalog *catalog, *older;
     const unsigned char *pack;
     size_t pack_len;
-    void *unreadable; /* NULL, or what views point at until the first is dropped */
+    _Atomic(void *) unreadable; /* NULL, or what views point at until the first is dropped */
     volume_switch_fn *on_switch;
     void *on_switch_arg;
     volume_order_fn *on_order;
@@ -216,8 +216,8 @@ struct volume *fake_volume_new(const char *folder, const char *pack)
 
 void fake_volume_unreadable(struct volume *v)
 {
-    v->unreadable =
-        mmap(NULL, UNREADABLE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    atomic_store(&v->unreadable, mmap(NULL, UNREADABLE_BYTES, PROT_NONE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 }
 
 void fake_volume_free(struct volume *v)
@@ -363,8 +363,9 @@ int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struc
     if (off < n->e.size)
         view.len = n->e.size - off < len ? n->e.size - off : len;
     view.ptr = v->pack + n->offset + off;
-    if (v->unreadable) {
-        view.ptr = v->unreadable;
+    void *unreadable = atomic_load(&v->unreadable);
+    if (unreadable) {
+        view.ptr = unreadable;
         *ret = view;
         return 0;
     }
@@ -427,9 +428,9 @@ void cache_drop(struct cache *c, uint64_t unit)
     struct volume *v = (struct volume *)(void *)c;
 
     (void)unit;
-    if (v->unreadable)
-        munmap(v->unreadable, UNREADABLE_BYTES);
-    v->unreadable = NULL;
+    void *unreadable = atomic_exchange(&v->unreadable, NULL); /* several may drop it at once */
+    if (unreadable)
+        munmap(unreadable, UNREADABLE_BYTES);
 }
 int cache_where(struct cache *c, uint64_t unit)
 {
