@@ -428,15 +428,10 @@ static bool renew(struct server *s)
 }
 
 /* 0: it is not there. Who may read it counts as well. */
-static struct timespec changed_at(const char *path)
+static int64_t changed_at(const char *path)
 {
     struct stat st;
-    return stat(path, &st) ? (struct timespec){0} : st.st_ctim;
-}
-
-static bool is_same_time(struct timespec a, struct timespec b)
-{
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+    return stat(path, &st) ? 0 : clock_ns_of(&st.st_ctim);
 }
 
 /* A pair that was of no use is tried, and told of, once more when either half has changed: each try
@@ -444,7 +439,7 @@ static bool is_same_time(struct timespec a, struct timespec b)
 static void *watch_certificate(void *arg)
 {
     struct server *s = arg;
-    struct timespec key_at = {0};
+    int64_t key_at = 0;
     unsigned failed_looks = 0; /* since a pair was of no use; 0: that in use is the newest */
     for (;;) {
         {
@@ -454,10 +449,10 @@ static void *watch_certificate(void *arg)
             if (s->stopping)
                 return NULL;
         }
-        struct timespec cert = changed_at(s->conf.tls_cert), key = changed_at(s->conf.tls_key);
-        bool changed = !is_same_time(cert, s->cert_at);
+        int64_t cert = changed_at(s->conf.tls_cert), key = changed_at(s->conf.tls_key);
+        bool changed = cert != s->cert_at;
         if (failed_looks)
-            changed |= !is_same_time(key, key_at) || failed_looks++ >= CERT_AGAIN || !s->daemon;
+            changed |= key != key_at || failed_looks++ >= CERT_AGAIN || !s->daemon;
         if (!changed)
             continue;
         s->cert_at = cert; /* as before it is read: what changes meanwhile is seen then */

@@ -388,7 +388,7 @@ struct server {
     int listener;
     uint16_t port;
     struct MHD_Daemon *daemon; /* replaced when the certificate changes, by the thread below */
-    struct timespec cert_at;   /* its last change that was looked at */
+    int64_t cert_at;           /* its last change that was looked at */
     char *cert, *key;
     struct lock cert_lock;
     struct cond cert_stop;
