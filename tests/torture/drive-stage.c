@@ -163,11 +163,11 @@ static int make(struct drive *d, const char *name, int flags, uint64_t *ret_fh, 
                 struct err *err)
 {
     struct stage_attr a;
-    if (stage_lookup(d->s, &waits, STAGE_ROOT, name, &a, NULL))
-        return stage_create(d->s, &waits, STAGE_ROOT, name, 0644, O_RDWR | O_CREAT, &a, ret_fh,
-                            err);
-    stage_forget(d->s, a.st.st_ino, 1);
-    return look_and_open(d, name, O_RDWR | flags, ret_fh, ret_size, err);
+    int rc = look_and_open(d, name, O_RDWR | flags, ret_fh, ret_size, err);
+    if (rc == 0 || err->class != ERR_NOT_FOUND)
+        return rc;
+    *err = (struct err){0};
+    return stage_create(d->s, &waits, STAGE_ROOT, name, 0644, O_RDWR | O_CREAT, &a, ret_fh, err);
 }
 
 /* In three pieces, so that there are moments at which it is half of what it will be. */
